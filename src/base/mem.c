@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/mem.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BIG_BYTES ((size_t)1 << 20)
+
+static atomic_size_t held;
+
+void *sm_mem_new(size_t n)
+{
+    void *p = NULL;
+    if (n == 0 || n > SIZE_MAX - 4096) return NULL;
+    if (posix_memalign(&p, n >= BIG_BYTES ? 4096 : SM_ALIGN, n)) return NULL;
+    memset(p, 0, n); /* touched here, so that nothing faults or fails later */
+    atomic_fetch_add(&held, n);
+    return p;
+}
+
+void sm_mem_free(void *p, size_t n)
+{
+    if (!p) return;
+    atomic_fetch_sub(&held, n);
+    free(p);
+}
+
+size_t sm_mem_held(void) { return atomic_load(&held); }
+
+void *sm_arena_take(struct sm_arena *a, size_t n)
+{
+    const size_t at = a->used;
+    a->used = at + sm_round_up(n, SM_ALIGN);
+    if (!a->base) return NULL;
+    assert(a->used <= a->capacity);
+    return a->base + at;
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/* The table of kernels. docs/arithmetic.md says what each computes, bit for bit; kern/ref/ is the
+ * plain implementation, the ISA folders override entry by entry. A table is read-only after
+ * sm_kern_init, so several may live side by side (tests, --cpu). No kernel allocates or fails. */
+#ifndef SM_KERN_H
+#define SM_KERN_H
+
+#include "quant/quant.h"
+
+/* Quantised activations of n_tok row vectors, rows packed without gaps.
+ * q [n_tok][n_cols]; d [n_tok][n_cols / block]; s [n_tok][n_cols / 16] sums of 16 codes.
+ * All three 64-byte aligned at the start; rows are n_cols codes apart. */
+struct sm_acts {
+    int8_t *q;
+    float *d;
+    int16_t *s;
+    uint32_t n_tok;
+    uint32_t n_cols; /* a multiple of block */
+    uint32_t block;  /* 32 or 256 */
+};
+
+/* y[t * ldy + 8 * g + lane] for g < n_groups: the product of the 8 rows of each x8 group with each
+ * of the x->n_tok activation rows. w: first group; y has room for 8 * n_groups floats a token. */
+typedef void (*sm_mul_x8_fn)(float *y, size_t ldy, const uint8_t *w, size_t n_groups,
+                             const struct sm_acts *x);
+/* y[t * ldy + r] = sum16 of row r (file order, F32/F16/BF16, n_cols long) with x + t * ldx. */
+typedef void (*sm_mul_rows_fn)(float *y, size_t ldy, const void *w, size_t n_rows, size_t n_cols,
+                               const float *x, size_t ldx, size_t n_tok);
+/* One row vector of n floats to codes, scales and sums of 16. */
+typedef void (*sm_quantize_fn)(const float *x, size_t n, int8_t *q, float *d, int16_t *s);
+/* File-order rows to x8 groups, as sm_x8_pack. */
+typedef void (*sm_pack_x8_fn)(uint8_t *dst, const uint8_t *rows, size_t row_bytes, size_t n_rows,
+                              size_t n_cols);
+
+/* One chunk of attention for the n_q query heads that share one key/value head. Positions
+ * first..last-1 (0 <= first < last <= 256, position mod 256) are visible. k and v point at position
+ * 0 of the chunk; strides in bytes. Writes m[h], l[h] and o[h * ldo .. + dv] of this chunk alone. */
+struct sm_attn_chunk {
+    const float *q; /* [n_q] rows of dk floats, ldq apart */
+    size_t ldq;
+    const void *k, *v;
+    size_t k_stride, v_stride;
+    uint32_t n_q, first, last, dk, dv;
+    float scale;
+    float *m, *l, *o;
+    size_t ldo;
+};
+typedef void (*sm_attn_chunk_fn)(const struct sm_attn_chunk *c);
+
+enum sm_kv_type { SM_KV_F32, SM_KV_F16, SM_KV_Q8_0, SM_KV_COUNT };
+
+struct sm_kern {
+    const char *level; /* name of the highest level in use: "ref", "avx2", "neon", … */
+    sm_mul_x8_fn mul_x8[SM_TYPE_COUNT];   /* by weight type; NULL where not an x8 format */
+    sm_pack_x8_fn pack_x8[SM_TYPE_COUNT]; /* by weight type; NULL where not an x8 format */
+    sm_mul_rows_fn mul_rows[SM_TYPE_COUNT]; /* SM_F32, SM_F16, SM_BF16 only */
+    sm_quantize_fn quantize_32, quantize_256;
+    /* sum16 of a[i] * b[i] */
+    float (*dot)(const float *a, const float *b, size_t n);
+    /* y = rms_norm(x) * w; returns the sum of squares (not finite: the caller reports it). w may be
+     * NULL (all ones are not multiplied in). y may be x. */
+    float (*rms_norm)(float *y, const float *x, const float *w, size_t n, float eps);
+    /* h[i] = silu(g[i]) * u[i]; h may be g */
+    void (*silu_mul)(float *h, const float *g, const float *u, size_t n);
+    /* y[i] = fma(w, x[i], y[i]) */
+    void (*axpy)(float *y, float w, const float *x, size_t n);
+    /* y[i] = y[i] + x[i] */
+    void (*add)(float *y, const float *x, size_t n);
+    /* y[i] = exp(x[i]) */
+    void (*exp)(float *y, const float *x, size_t n);
+    /* Rotate one head in place: pairs (x[j], x[j + n_rot/2]) or (x[2j], x[2j+1]); cs holds n_rot/2
+     * cosines then n_rot/2 sines. */
+    void (*rope_half)(float *x, const float *cs, size_t n_rot);
+    void (*rope_adjacent)(float *x, const float *cs, size_t n_rot);
+    sm_attn_chunk_fn attn_chunk[SM_KV_COUNT];
+    /* n floats to the KV format at dst (F16: 2n bytes; Q8_0: n/32 blocks of f16 d + 32 codes). */
+    void (*kv_store[SM_KV_COUNT])(void *dst, const float *x, size_t n);
+};
+
+/* Levels, ascending; a CPU offers a set of them. Bits of sm_cpu_levels() and the mask. */
+#define SM_LEVEL_LIST(X)                                                                           \
+    X(REF, 0, "ref")                                                                               \
+    X(AVX2, 1, "avx2")       /* AVX2, FMA, F16C */                                                 \
+    X(AVXVNNI, 2, "avxvnni") /* VEX-coded dot products */                                          \
+    X(AVX512, 3, "avx512")   /* F, BW, VL, DQ, VNNI */                                             \
+    X(NEON, 4, "neon")       /* ARMv8.0 */                                                         \
+    X(DOTPROD, 5, "dotprod") /* ARMv8.2 SDOT */                                                    \
+    X(I8MM, 6, "i8mm")
+enum sm_level {
+#define X(name, num, text) SM_LEVEL_##name = (num),
+    SM_LEVEL_LIST(X)
+#undef X
+    SM_LEVEL_COUNT
+};
+
+/* Fill k from ref, then from every level whose bit is set in `levels`, ascending. */
+void sm_kern_init(struct sm_kern *k, uint32_t levels);
+
+/* Fill functions of the ISA files; each returns false and changes nothing when it was compiled
+ * without its instruction set. Declared here, called by sm_kern_init only. */
+void sm_kern_fill_ref(struct sm_kern *k);
+bool sm_kern_fill_avx2(struct sm_kern *k);
+bool sm_kern_fill_avx512(struct sm_kern *k);
+bool sm_kern_fill_neon(struct sm_kern *k);
+bool sm_kern_fill_dotprod(struct sm_kern *k);
+
+#endif
