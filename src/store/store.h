@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/* The store: where weights live. It knows files, tensors, experts, layers and their order, and no
+ * model. Use: new -> add ... -> sizes -> (the plan decides) -> load -> use -> free.
+ *
+ * Homes. Resident: read once at load, in kernel layout (x8 for quantised matrices, file order for
+ * F32/F16/BF16). Pooled: experts, in slots, read on demand (pager.h). By row: the embedding table,
+ * rows are read when a token needs them.
+ *
+ * Threads: everything here is called by the one thread that decodes; reader threads are inside. */
+#ifndef SM_STORE_H
+#define SM_STORE_H
+
+#include "gguf/gguf.h"
+#include "kern/kern.h"
+#include "plat/plat.h"
+
+enum sm_home { SM_HOME_RESIDENT, SM_HOME_BY_ROW };
+
+/* A matrix (or vector: n_out == 1) of weights as the layers see it. Owned by the store. */
+struct sm_weight {
+    const struct sm_tensor_info *info;
+    uint32_t type;       /* enum sm_type */
+    bool x8;             /* held as x8 (else rows in file order) */
+    uint32_t n_in, n_out;
+    enum sm_home home;
+    const uint8_t *data; /* kernel layout; NULL before load and for SM_HOME_BY_ROW */
+};
+
+struct sm_store;
+
+struct sm_store_options {
+    const struct sm_kern *kern;
+    bool verify;            /* compare what was read with a second read of the source */
+    double flash_mb_s;      /* --flash-limit: 0 = none; all reads share this bandwidth */
+    double flash_latency_us;
+    bool no_direct;         /* buffered reads with drop-behind */
+};
+
+SM_NODISCARD smol_status sm_store_new(struct sm_store **out, const struct sm_gguf *g,
+                                      const struct sm_store_options *opt, smol_error *err);
+void sm_store_free(struct sm_store *s); /* stops the readers; NULL is fine */
+
+/* Declare a tensor. A 2-D {n_in, n_out} or 1-D {n} tensor; its type must be F32/F16/BF16 or an x8
+ * format, else UNSUPPORTED. The same tensor may be added once resident and once by row. */
+SM_NODISCARD smol_status sm_store_add(struct sm_store *s, const struct sm_tensor_info *t,
+                                      enum sm_home home, const struct sm_weight **out,
+                                      smol_error *err);
+
+/* The expert matrices of one MoE layer: 3-D {n_in, n_out, n_expert}. Either gate and up, or one
+ * fused gate_up (gate rows first; then up == NULL). Returns the pool index (0, 1, … in order). */
+struct sm_expert_tensors { const struct sm_tensor_info *gate, *up, *down; };
+SM_NODISCARD smol_status sm_store_add_experts(struct sm_store *s, const struct sm_expert_tensors *t,
+                                              uint32_t *pool, smol_error *err);
+
+/* One matrix of an expert inside its slot. n_out of a fused gate_up is 2F. */
+struct sm_expert_shape {
+    uint32_t type;
+    bool x8;
+    uint32_t n_in, n_out;
+    size_t offset_bytes; /* in the slot */
+    size_t slot_bytes;   /* bytes it takes there */
+    uint64_t file_bytes; /* bytes of one expert's matrix in the file */
+};
+struct sm_pool_info {
+    uint32_t n_expert;
+    bool fused;                              /* gate holds gate and up */
+    struct sm_expert_shape gate, up, down;   /* up unused when fused */
+    size_t slot_bytes;                       /* page-aligned stride */
+    uint64_t expert_file_bytes;              /* all parts of one expert in the file */
+};
+uint32_t sm_store_n_pools(const struct sm_store *s);
+const struct sm_pool_info *sm_store_pool(const struct sm_store *s, uint32_t pool);
+
+/* What the declared tensors need, before anything is allocated. */
+struct sm_store_sizes {
+    uint64_t resident_bytes;  /* all resident tensors in kernel layout, aligned */
+    uint64_t slots_bytes_per_slot; /* one slot in every pool together */
+    uint64_t io_bytes;        /* staging buffers of n_readers reader threads */
+    uint64_t row_bytes;       /* staging of by-row reads */
+};
+void sm_store_sizes(const struct sm_store *s, unsigned n_readers, struct sm_store_sizes *out);
+
+typedef void (*sm_progress_fn)(void *arg, const char *what, uint64_t done, uint64_t total);
+
+/* Allocate and read. n_slots[pool]: slots of each pool (clamped by the caller to n_expert; a pool
+ * with n_slots == n_expert reads everything once and never again). Returns CANCELLED when *cancel
+ * becomes true. Blocks with non-finite scales are FORMAT and name tensor, row and byte offset. */
+struct sm_store_plan {
+    const uint32_t *n_slots;
+    unsigned n_readers;
+    sm_progress_fn progress;
+    void *progress_arg;
+    const volatile bool *cancel;
+};
+SM_NODISCARD smol_status sm_store_load(struct sm_store *s, const struct sm_store_plan *plan,
+                                       smol_error *err);
+
+/* Row `row` of a weight decoded to n_in floats: from RAM when resident, else read from the file. */
+SM_NODISCARD smol_status sm_store_row(struct sm_store *s, const struct sm_weight *w, uint32_t row,
+                                      float *out, smol_error *err);
+
+/* ---- experts on demand (pager.c) ----------------------------------------------------------- */
+
+/* One use of a layer's experts: begin, take each once, give each back, end.
+ *
+ *   sm_pager_begin(s, pool, ids, n, SM_ORDER_ARRIVAL);
+ *   for (k = 0; k < n; k++) {
+ *       sm_pager_take(s, &i, &e, err);          which of ids, pointers; gate and up are there
+ *       ... gate, up ...
+ *       sm_pager_take_down(s, i, err);          down is there
+ *       ... down ...
+ *       sm_pager_give(s, i);
+ *   }
+ *   sm_pager_end(s);
+ *
+ * ids are distinct and ascending. ARRIVAL: whatever is in RAM first, then as reads land (decode,
+ * small batches). ASCENDING: in the order of ids, with read-ahead (prompt waves). Experts in RAM
+ * at begin are pinned so that each is read at most once per begin/end, however small the pool; what
+ * is missing goes through the other slots. n may exceed the number of slots. After an error the
+ * caller calls sm_pager_end and gives up. */
+enum sm_order { SM_ORDER_ARRIVAL, SM_ORDER_ASCENDING };
+struct sm_expert { const uint8_t *gate, *up, *down; }; /* fused: up points into gate's matrix */
+
+void sm_pager_begin(struct sm_store *s, uint32_t pool, const uint16_t *ids, unsigned n,
+                    enum sm_order order);
+/* True when at least one expert that was not taken yet can be taken without waiting. */
+bool sm_pager_has_ready(struct sm_store *s);
+SM_NODISCARD smol_status sm_pager_take(struct sm_store *s, unsigned *i, struct sm_expert *e,
+                                       smol_error *err);
+SM_NODISCARD smol_status sm_pager_take_down(struct sm_store *s, unsigned i, smol_error *err);
+void sm_pager_give(struct sm_store *s, unsigned i);
+void sm_pager_end(struct sm_store *s);
+
+/* Tell the policy what one token chose in this pool (k ids), in token order: the logical pool, from
+ * which uses and misses are counted as token-by-token decoding would have them and by which slots
+ * are kept. Called once per token and layer, before sm_pager_begin of that token's batch. */
+void sm_pager_note(struct sm_store *s, uint32_t pool, const uint16_t *ids, unsigned k);
+/* Empty the counters (not the pools). */
+void sm_pager_reset_stats(struct sm_store *s);
+
+struct sm_store_stats {
+    uint64_t expert_uses, expert_misses;  /* by the logical pool */
+    uint64_t bytes_read;                  /* experts and rows, after load */
+    uint64_t load_bytes_read;
+    uint64_t demand_wait_ns;              /* take/take_down blocked with nothing to compute */
+    uint64_t n_expert_reads;              /* experts read into slots */
+    bool direct;                          /* direct reads in use on all files */
+};
+void sm_store_stats(const struct sm_store *s, struct sm_store_stats *out);
+
+#endif
