@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/* The command line. One table (options.c) says for every option its name, kind of value, range,
+ * default, help text and the commands that take it; parsing, --help and the man page are made from
+ * it. An option is in the table only when it works. */
+#ifndef SM_TOOLS_OPTIONS_H
+#define SM_TOOLS_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* Commands as bits of a set: which commands take an option. */
+#define SM_CMD_RUN (1u << 0)
+#define SM_CMD_CHAT (1u << 1)
+#define SM_CMD_SERVE (1u << 2)
+#define SM_CMD_PLAN (1u << 3)
+#define SM_CMD_EVAL (1u << 4)
+#define SM_CMD_BENCH (1u << 5)
+#define SM_CMD_INSPECT (1u << 6)
+#define SM_CMD_TOKENIZE (1u << 7)
+/* Those that load a model and compute. */
+#define SM_CMD_COMPUTE (SM_CMD_RUN | SM_CMD_CHAT | SM_CMD_SERVE | SM_CMD_EVAL | SM_CMD_BENCH)
+/* Those that print text made by the model. */
+#define SM_CMD_GENERATE (SM_CMD_RUN | SM_CMD_CHAT | SM_CMD_SERVE)
+
+#define SM_STOP_MAX 16
+
+/* KV cache formats, numbered as enum sm_kv_type of kern.h. */
+enum { SM_OPT_KV_F32, SM_OPT_KV_F16, SM_OPT_KV_Q8_0 };
+
+/* Values of all options, defaults filled in, ranges checked. Strings point into argv. A command
+ * reads only what the table gives it. */
+struct sm_options {
+    /* input and output */
+    const char *prompt;      /* -p: the bytes as given, no escapes; NULL: absent */
+    const char *prompt_file; /* -f: a path, "-" for standard input; NULL: absent */
+    const char *system;      /* --system; NULL: absent */
+    bool raw;                /* --raw: no chat template */
+    int64_t n_predict;       /* -n: tokens to generate; -1: until the end or the context is full */
+    const char *stop[SM_STOP_MAX];
+    unsigned n_stop;
+    const char *stats; /* --stats: path or "-"; NULL: absent */
+    bool json, quiet;
+    bool no_special; /* tokenize: control tokens' texts are plain text, no BOS or EOS added */
+
+    /* eval */
+    const char *text;   /* --text: path */
+    const char *tokens; /* --tokens: "1,2,3", as given */
+    const char *logits; /* --logits: path */
+
+    /* where things live and who computes; 0 = the plan decides */
+    uint64_t memory_bytes;
+    uint32_t n_threads; /* 1..64 */
+    uint32_t n_ctx;
+    uint32_t n_chunk; /* prompt tokens per wave */
+    uint32_t n_pool;  /* experts per layer held in RAM */
+    int kv;           /* SM_OPT_KV_F16 by default */
+    const char *cpu;  /* highest kernel level, as sm_cpu_pick takes it; NULL: auto */
+    bool verify;
+    double flash_mb_s, flash_us; /* --flash-limit; 0: none */
+
+    /* sampling (names and defaults of the usual chain) */
+    float temp, top_p, min_p, typical, repeat_penalty, frequency_penalty, presence_penalty;
+    float dry_multiplier, dry_base;
+    int32_t top_k, repeat_last, dry_allowed, dry_last;
+    int64_t seed; /* -1: take one from the clock and say so; else 0..2^32-1 */
+
+    uint64_t given; /* bit i: option i of the table was on the command line */
+};
+
+/* Defaults of every option. */
+void sm_options_default(struct sm_options *o);
+
+/* Parse the arguments after the command's name (argv[0] is skipped: it is that name). `command` is
+ * one SM_CMD_ bit and `name` how messages call it. On success returns true and moves the arguments
+ * that are no options to the front: argv[1] ... argv[*n_args]. Otherwise one sentence is on stderr
+ * (exit code 2) and false is returned. `--help` sets *help and stops parsing. */
+bool sm_options_parse(struct sm_options *o, unsigned command, const char *name, int argc,
+                      char **argv, int *n_args, bool *help);
+
+/* True when the option (long name without dashes) was on the command line. */
+bool sm_options_given(const struct sm_options *o, const char *name);
+
+/* The options of one command: the frequent ones a line each, the others packed. */
+void sm_options_print_help(FILE *f, unsigned command);
+/* The same as a section of a manual page (roff), every option with its text; `command` is a set. */
+void sm_options_print_roff(FILE *f, unsigned command);
+
+/* Strict readers of values, for arguments that are no options too. Each returns false and leaves
+ * *out alone when the text is anything but one value in range. Sizes: digits, at most three
+ * decimals, then nothing or K, M, G, T (powers of 1024). */
+bool sm_parse_int(const char *text, int64_t lo, int64_t hi, int64_t *out);
+bool sm_parse_float(const char *text, double lo, double hi, double *out);
+bool sm_parse_size(const char *text, uint64_t *out);
+
+/* The candidate nearest to `word` (few edits), NULL when none is near. Names end with NULL. */
+const char *sm_nearest(const char *word, const char *const *names);
+
+#endif
