@@ -33,6 +33,7 @@ struct sm_store_options {
     bool verify;            /* compare what was read with a second read of the source */
     double flash_mb_s;      /* --flash-limit: 0 = none; all reads share this bandwidth */
     double flash_latency_us;
+    double flash_stream_mb_s; /* the most that one read alone gets; 0: flash_mb_s */
     bool no_direct;         /* buffered reads with drop-behind */
 };
 
@@ -77,6 +78,7 @@ struct sm_store_sizes {
     uint64_t slots_bytes_per_slot; /* one slot in every pool together */
     uint64_t io_bytes;        /* staging buffers of n_readers reader threads */
     uint64_t row_bytes;       /* staging of by-row reads */
+    uint64_t table_bytes;     /* declarations, slot and policy tables for n_slots == n_expert */
 };
 void sm_store_sizes(const struct sm_store *s, unsigned n_readers, struct sm_store_sizes *out);
 

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/* The memory plan: what lives where, decided before anything is allocated. A pure function: the
+ * same numbers in give the same plan out; nothing is read, allocated or measured here.
+ *
+ * Rules, in order of weight:
+ *  1. The total never exceeds the budget. Below the smallest workable plan: NOMEM, and
+ *     needed_bytes says how much would do.
+ *  2. All experts are resident when they fit.
+ *  3. Context: what the user asked for; else min(model's, 4096), lowered to 2048 before slots are
+ *     cut.
+ *  4. Chunk (prompt tokens per wave): what the user asked for; else the largest of 512, 256, …, 8
+ *     that fits. Trade: every chunk of a prompt can read all experts again, so a big chunk saves
+ *     whole sweeps of the file, while its scratch costs a few slots of decode speed. The scratch
+ *     beyond that of the smallest chunk may take at most 1/SM_PLAN_SCRATCH_SHARE of the bytes that
+ *     pool and scratch share, and never pushes the pool below its floor.
+ *  5. Slots: --pool N, raised to the floor (experts per token + 1) and clamped to the number of
+ *     experts, both with a note; else as many as fit. */
+#ifndef SM_PLAN_H
+#define SM_PLAN_H
+
+#include "base/status.h"
+#include "store/store.h"
+
+#define SM_PLAN_CTX_DEFAULT 4096u
+#define SM_PLAN_CTX_LOWERED 2048u
+#define SM_PLAN_CHUNK_MAX 512u
+#define SM_PLAN_CHUNK_MIN 8u          /* smallest chunk the plan picks by itself */
+#define SM_PLAN_CHUNK_RESIDENT_MIN 32u /* smallest for which all experts resident is preferred */
+#define SM_PLAN_SCRATCH_SHARE 8u
+#define SM_PLAN_READERS_DEFAULT 3u    /* 2 saturate most flash, the third hides packing */
+#define SM_PLAN_READERS_MAX 8u
+#define SM_PLAN_ITEMS_MAX 24u
+
+struct sm_plan_item { const char *what; uint64_t bytes; }; /* `what` is static text */
+struct sm_plan_pool { uint64_t slot_bytes; uint32_t n_expert; };
+
+struct sm_plan_input {
+    uint64_t budget_bytes;       /* UINT64_MAX: no limit */
+    struct sm_store_sizes store; /* sm_store_sizes() for ONE reader */
+    const struct sm_plan_pool *pools; /* sm_plan_pools_of() fills them from a store */
+    uint32_t n_pools;            /* 0: a dense model */
+    uint32_t n_expert_used;      /* experts per token; floor = n_expert_used + 1 */
+
+    const struct sm_plan_item *fixed; /* process, header, tokeniser, model tables, … */
+    uint32_t n_fixed;            /* at most SM_PLAN_ITEMS_MAX - 8 */
+    uint64_t stack_bytes;        /* of one thread that is started (SM_STACK_BYTES) */
+    unsigned n_threads;          /* compute threads, the caller's own included; >= 1 */
+
+    uint64_t kv_bytes_per_token, kv_fixed_bytes; /* fixed: recurrent state, windows */
+    /* Scratch and activations of a session: non-decreasing in chunk. NULL: none. */
+    uint64_t (*scratch_bytes)(void *arg, uint32_t chunk, uint32_t ctx);
+    void *scratch_arg;
+
+    uint32_t ctx_model;          /* the model's own context; 0: unknown */
+    uint32_t ctx_user, chunk_user, pool_user; /* 0: not given */
+    unsigned readers_user;       /* 0: default */
+
+    /* For the prediction; zeros where unknown: then tok_s_predicted is 0. */
+    uint64_t dense_bytes_per_token;  /* resident weights touched by one token */
+    uint64_t expert_bytes_per_token; /* file bytes of the experts one token uses */
+    double ram_mb_s, flash_mb_s;     /* 10^6 bytes a second */
+};
+
+struct sm_plan {
+    uint32_t ctx, chunk;
+    uint32_t n_slots;            /* per pool, each clamped to its n_expert: sm_plan_slots() */
+    uint32_t n_expert;           /* of the largest pool; 0: dense */
+    bool experts_resident;       /* every pool holds all its experts (also true when dense) */
+    unsigned n_threads, n_readers;
+    uint64_t budget_bytes, total_bytes;
+    uint64_t needed_bytes;       /* of the smallest plan for these options */
+    uint64_t resident_bytes, pool_bytes, kv_bytes, scratch_bytes, io_bytes, stack_bytes;
+    uint64_t table_bytes;        /* row staging and tables of the store */
+    uint64_t fixed_bytes;
+    struct sm_plan_item items[SM_PLAN_ITEMS_MAX]; /* "what lives where"; sums to total_bytes */
+    uint32_t n_items;
+    double miss_predicted;       /* share of expert uses; see plan.c */
+    double tok_s_predicted;      /* 0: unknown */
+    char note[200];              /* what was changed of the user's wishes; "" if nothing */
+};
+
+/* Errors: NOMEM (with out->needed_bytes set and a sentence naming both numbers), ARG for a context
+ * above the model's own and for chunk or pool numbers that make no sense. */
+SM_NODISCARD smol_status sm_plan_make(const struct sm_plan_input *in, struct sm_plan *out,
+                                      smol_error *err);
+
+/* Slots of one pool under the plan. */
+static inline uint32_t sm_plan_slots(const struct sm_plan *p, uint32_t n_expert)
+{
+    return p->n_slots < n_expert ? p->n_slots : n_expert;
+}
+
+/* Describe the pools of a store for sm_plan_input; writes at most cap, returns the number of pools. */
+uint32_t sm_plan_pools_of(const struct sm_store *s, struct sm_plan_pool *out, uint32_t cap);
+
+#endif
