@@ -5,6 +5,7 @@
 #ifndef SM_KERN_H
 #define SM_KERN_H
 
+#include "cpu/cpu.h" /* enum sm_level */
 #include "quant/quant.h"
 
 /* Quantised activations of n_tok row vectors, rows packed without gaps.
@@ -75,22 +76,6 @@ struct sm_kern {
     sm_attn_chunk_fn attn_chunk[SM_KV_COUNT];
     /* n floats to the KV format at dst (F16: 2n bytes; Q8_0: n/32 blocks of f16 d + 32 codes). */
     void (*kv_store[SM_KV_COUNT])(void *dst, const float *x, size_t n);
-};
-
-/* Levels, ascending; a CPU offers a set of them. Bits of sm_cpu_levels() and the mask. */
-#define SM_LEVEL_LIST(X)                                                                           \
-    X(REF, 0, "ref")                                                                               \
-    X(AVX2, 1, "avx2")       /* AVX2, FMA, F16C */                                                 \
-    X(AVXVNNI, 2, "avxvnni") /* VEX-coded dot products */                                          \
-    X(AVX512, 3, "avx512")   /* F, BW, VL, DQ, VNNI */                                             \
-    X(NEON, 4, "neon")       /* ARMv8.0 */                                                         \
-    X(DOTPROD, 5, "dotprod") /* ARMv8.2 SDOT */                                                    \
-    X(I8MM, 6, "i8mm")
-enum sm_level {
-#define X(name, num, text) SM_LEVEL_##name = (num),
-    SM_LEVEL_LIST(X)
-#undef X
-    SM_LEVEL_COUNT
 };
 
 /* Fill k from ref, then from every level whose bit is set in `levels`, ascending. */
