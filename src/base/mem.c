@@ -29,11 +29,16 @@ void sm_mem_free(void *p, size_t n)
 
 size_t sm_mem_held(void) { return atomic_load(&held); }
 
-void *sm_arena_take(struct sm_arena *a, size_t n)
+void *sm_arena_take_n(struct sm_arena *a, size_t size, size_t count)
 {
     const size_t at = a->used;
-    a->used = at + sm_round_up(n, SM_ALIGN);
+    size_t n = 0;
+    if (__builtin_mul_overflow(size, count, &n) || n > SIZE_MAX - SM_ALIGN ||
+        __builtin_add_overflow(at, sm_round_up(n, SM_ALIGN), &a->used))
+        a->used = SIZE_MAX & ~(SM_ALIGN - 1); /* more than any budget grants */
     if (!a->base) return NULL;
     assert(a->used <= a->capacity);
     return a->base + at;
 }
+
+void *sm_arena_take(struct sm_arena *a, size_t n) { return sm_arena_take_n(a, n, 1); }

@@ -36,8 +36,11 @@ struct sm_arena {
     size_t used;     /* bytes handed out, a multiple of SM_ALIGN */
     size_t capacity; /* ignored while counting */
 };
-/* n bytes, 64-byte aligned. Asserts on overflow of a real arena: the plan was wrong. */
+/* n bytes, 64-byte aligned. Asserts on overflow of a real arena: the plan was wrong. A size that
+ * does not fit in memory at all counts as the largest possible. */
 void *sm_arena_take(struct sm_arena *a, size_t n);
-#define SM_ARENA_NEW(a, type, count) ((type *)sm_arena_take((a), sizeof(type) * (size_t)(count)))
+void *sm_arena_take_n(struct sm_arena *a, size_t size, size_t count);
+#define SM_ARENA_NEW(a, type, count)                                                               \
+    ((type *)sm_arena_take_n((a), sizeof(type), (size_t)(count)))
 
 #endif

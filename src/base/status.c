@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/status.h"
 
+#include "base/text.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -23,6 +25,7 @@ smol_status sm_fail(smol_error *err, smol_status code, int sys, uint64_t at, con
         va_start(ap, fmt);
         (void)vsnprintf(err->msg, sizeof err->msg, fmt, ap);
         va_end(ap);
+        sm_text_clean(err->msg); /* sentences quote names from files */
     }
     return code;
 }
@@ -38,6 +41,7 @@ smol_status sm_fail_errno(smol_error *err, const char *where, const char *fmt, .
         va_end(ap);
         const size_t used = strlen(err->msg);
         (void)snprintf(err->msg + used, sizeof err->msg - used, ": %s", strerror(sys));
+        sm_text_clean(err->msg);
     }
     return SMOL_IO;
 }
