@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/* What memory the system would concede now, and anonymous pages, on Linux. */
+#include "plat/plat.h"
+
+#include "base/mem.h"
+#include "plat/memory_files.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/vfs.h>
+
+#define HUGE_BYTES ((size_t)2 << 20)
+
+void sm_memory_probe(struct sm_memory *out) { sm_memory_probe_at("", out); }
+
+smol_status sm_pages_new(void **out, size_t n, smol_error *err)
+{
+    const size_t page = sm_page_bytes();
+    *out = NULL;
+    if (n == 0 || n > SIZE_MAX / 2)
+        return SM_FAIL(err, NOMEM, "no arena of %zu bytes is possible", n);
+    const size_t bytes = sm_round_up(n, page);
+    uint8_t *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        return sm_fail(err, SMOL_NOMEM, errno, UINT64_MAX, SM_WHERE,
+                       "the system refuses %zu bytes of memory: %s", bytes, strerror(errno));
+#ifdef MADV_HUGEPAGE
+    if (bytes >= 2 * HUGE_BYTES) (void)madvise(p, bytes, MADV_HUGEPAGE);
+#endif
+    for (size_t at = 0; at < bytes; at += page) ((volatile uint8_t *)p)[at] = 0;
+    *out = p;
+    return SMOL_OK;
+}
+
+void sm_pages_free(void *p, size_t n)
+{
+    if (p) (void)munmap(p, sm_round_up(n, sm_page_bytes()));
+}
+
+const char *sm_file_system_hint(const char *path)
+{
+    static const struct { uint32_t magic; const char *name; } known[] = {
+        { 0x65735546u, "FUSE" },   { 0x01021994u, "tmpfs" },    { 0x858458f6u, "ramfs" },
+        { 0x01021997u, "9p" },     { 0x00006969u, "NFS" },      { 0xff534d42u, "CIFS" },
+        { 0xfe534d42u, "SMB" },    { 0x5dca2df5u, "sdcardfs" }, { 0x0000f15fu, "eCryptfs" },
+        { 0x73717368u, "squashfs" },
+    };
+    struct statfs fs;
+    if (statfs(path, &fs)) return NULL;
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if ((uint32_t)fs.f_type == known[i].magic) return known[i].name;
+    return NULL;
+}

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: MIT */
+/* Available memory from /proc/meminfo, /proc/self/status and the cgroup, v1 and v2. Every file may
+ * be missing, unreadable, longer than expected or of another shape; then it says nothing. */
+#include "plat/memory_files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PATH_BYTES 1024
+#define NONE UINT64_MAX
+
+/* ---- lines of small text files -------------------------------------------------------------- */
+
+struct lines {
+    int fd;
+    size_t at, end;
+    char buf[4096];
+};
+
+static bool lines_open(struct lines *l, const char *root, const char *path, const char *leaf)
+{
+    char full[PATH_BYTES];
+    const int n = snprintf(full, sizeof full, "%s%s%s%s", root, path, leaf[0] ? "/" : "", leaf);
+    l->at = l->end = 0;
+    if (n < 0 || (size_t)n >= sizeof full) return false;
+    l->fd = open(full, O_RDONLY | O_CLOEXEC);
+    return l->fd >= 0;
+}
+
+static int next_char(struct lines *l)
+{
+    if (l->at == l->end) {
+        ssize_t got = -1;
+        do got = read(l->fd, l->buf, sizeof l->buf);
+        while (got < 0 && errno == EINTR);
+        if (got <= 0) return -1;
+        l->at = 0;
+        l->end = (size_t)got;
+    }
+    return (unsigned char)l->buf[l->at++];
+}
+
+/* The next line without its end; of a longer one only what fits. False at the end, which closes. */
+static bool lines_next(struct lines *l, char *line, size_t n)
+{
+    size_t used = 0;
+    int c = next_char(l);
+    if (c < 0) {
+        (void)close(l->fd);
+        return false;
+    }
+    for (; c >= 0 && c != '\n'; c = next_char(l))
+        if (used + 1 < n && c != 0) line[used++] = (char)c;
+    line[used] = 0;
+    return true;
+}
+
+/* Decimal digits at s; NONE when there are none, saturating. */
+static uint64_t number(const char *s)
+{
+    uint64_t v = 0;
+    if (*s < '0' || *s > '9') return NONE;
+    for (; *s >= '0' && *s <= '9'; s++)
+        if (__builtin_mul_overflow(v, 10u, &v) || __builtin_add_overflow(v, (unsigned)(*s - '0'), &v))
+            return NONE - 1;
+    return v;
+}
+
+/* The number behind "key<blanks>" when the line begins with that key, else NONE. */
+static uint64_t value_of(const char *line, const char *key)
+{
+    const size_t n = strlen(key);
+    if (strncmp(line, key, n)) return NONE;
+    line += n;
+    if (*line != ' ' && *line != '\t') return NONE;
+    while (*line == ' ' || *line == '\t') line++;
+    return number(line);
+}
+
+static uint64_t kb(uint64_t v)
+{
+    if (v == NONE) return NONE;
+    return v > NONE >> 11 ? NONE - 1 : v << 10;
+}
+
+static uint64_t one_number(const char *root, const char *dir, const char *leaf)
+{
+    struct lines l;
+    char line[64];
+    uint64_t v = NONE;
+    if (!lines_open(&l, root, dir, leaf)) return NONE;
+    while (lines_next(&l, line, sizeof line))
+        if (v == NONE) v = number(line); /* "max" is no number: no limit */
+    return v;
+}
+
+static uint64_t minimum(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static uint64_t less(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
+static uint64_t or_zero(uint64_t v) { return v == NONE ? 0 : v; }
+
+/* ---- one control group ---------------------------------------------------------------------- */
+
+struct group_files { const char *limit, *soft_limit, *usage, *inactive; };
+static const struct group_files v1 = { "memory.limit_in_bytes", NULL, "memory.usage_in_bytes",
+                                       "total_inactive_file" };
+static const struct group_files v2 = { "memory.max", "memory.high", "memory.current",
+                                       "inactive_file" };
+
+/* Lowers *limit and *room by those of the group at `dir`. Page cache on the inactive list is given
+ * back before anything else, so it counts as room. */
+static void take_group(const char *root, const char *dir, const struct group_files *names,
+                       uint64_t machine, uint64_t *limit, uint64_t *room)
+{
+    uint64_t max = one_number(root, dir, names->limit);
+    if (names->soft_limit) max = minimum(max, one_number(root, dir, names->soft_limit));
+    if (max == NONE || max >= machine) return; /* v1 writes "no limit" as a huge number */
+    *limit = minimum(*limit, max);
+
+    struct lines l;
+    char line[128];
+    uint64_t inactive = NONE;
+    if (lines_open(&l, root, dir, "memory.stat"))
+        while (lines_next(&l, line, sizeof line))
+            if (inactive == NONE) inactive = value_of(line, names->inactive);
+    const uint64_t usage = or_zero(one_number(root, dir, names->usage));
+    *room = minimum(*room, less(max, less(usage, or_zero(inactive))));
+}
+
+/* ---- which groups we are in ----------------------------------------------------------------- */
+
+/* True when `word` is one of the comma-separated words of `list` (n bytes). */
+static bool has_word(const char *list, size_t n, const char *word)
+{
+    const size_t len = strlen(word);
+    for (size_t at = 0; at < n;) {
+        const char *comma = memchr(list + at, ',', n - at);
+        const size_t end = comma ? (size_t)(comma - list) : n;
+        if (end - at == len && !memcmp(list + at, word, len)) return true;
+        at = end + 1;
+    }
+    return false;
+}
+
+/* Our path in the hierarchy of the memory controller, from /proc/self/cgroup: lines are
+ * "number:controllers:path", v2 has number 0 and no controllers. */
+static bool group_path(const char *root, bool want_v2, char path[PATH_BYTES])
+{
+    struct lines l;
+    char line[PATH_BYTES + 64];
+    bool found = false;
+    if (!lines_open(&l, root, "/proc/self/cgroup", "")) return false;
+    while (lines_next(&l, line, sizeof line)) {
+        const char *list = strchr(line, ':');
+        const char *at = list ? strchr(list + 1, ':') : NULL;
+        if (found || !at || at[1] != '/' || strlen(at + 1) >= PATH_BYTES) continue;
+        const size_t n = (size_t)(at - (list + 1));
+        const bool is_v2 = n == 0 && line[0] == '0' && list == line + 1;
+        if (want_v2 ? !is_v2 : !has_word(list + 1, n, "memory")) continue;
+        memcpy(path, at + 1, strlen(at + 1) + 1);
+        found = true;
+    }
+    return found;
+}
+
+/* mountinfo writes blank, tab, newline and backslash as three octal digits. In place. */
+static void unescape(char *s)
+{
+    char *to = s;
+    for (; *s; s++, to++) {
+        if (s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] >= '0' && s[2] <= '7' &&
+            s[3] >= '0' && s[3] <= '7') {
+            *to = (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 | (s[3] - '0'));
+            s += 3;
+        } else {
+            *to = *s;
+        }
+    }
+    *to = 0;
+}
+
+/* Cuts the next blank-separated word off *at; NULL at the end. */
+static char *word(char **at)
+{
+    char *w = *at + strspn(*at, " ");
+    if (!*w) return NULL;
+    char *end = w + strcspn(w, " ");
+    if (*end) *end++ = 0;
+    *at = end;
+    return w;
+}
+
+/* Where the hierarchy is mounted and which group is shown there, from mountinfo: "id parent dev
+ * root point options [optional ...] - type source super-options". */
+static bool group_mount(const char *root, bool want_v2, char top[PATH_BYTES],
+                        char point[PATH_BYTES])
+{
+    struct lines l;
+    char line[2 * PATH_BYTES];
+    bool found = false;
+    if (!lines_open(&l, root, "/proc/self/mountinfo", "")) return false;
+    while (lines_next(&l, line, sizeof line)) {
+        char *at = line, *w = NULL, *shown = NULL, *where = NULL;
+        if (found) continue;
+        for (unsigned i = 0; i < 5 && (i == 0 || w); i++) {
+            w = word(&at);
+            if (i == 3) shown = w;
+            if (i == 4) where = w;
+        }
+        while (w && strcmp(w, "-")) w = word(&at);
+        const char *type = w ? word(&at) : NULL, *source = type ? word(&at) : NULL;
+        const char *super = source ? word(&at) : NULL;
+        if (!super || !shown || !where) continue;
+        if (strcmp(type, want_v2 ? "cgroup2" : "cgroup")) continue;
+        if (!want_v2 && !has_word(super, strlen(super), "memory")) continue;
+        unescape(shown);
+        unescape(where);
+        if (strlen(shown) >= PATH_BYTES || strlen(where) >= PATH_BYTES) continue;
+        memcpy(top, shown, strlen(shown) + 1);
+        memcpy(point, where, strlen(where) + 1);
+        found = true;
+    }
+    return found;
+}
+
+/* All groups from ours up to the top that is mounted here. */
+static void take_hierarchy(const char *root, bool want_v2, uint64_t machine, uint64_t *limit,
+                           uint64_t *room)
+{
+    char path[PATH_BYTES], top[PATH_BYTES], point[PATH_BYTES], dir[2 * PATH_BYTES];
+    if (!group_path(root, want_v2, path) || !group_mount(root, want_v2, top, point)) return;
+    /* In a container without a namespace of its own the mount shows a group below the real top. */
+    const size_t n_top = strcmp(top, "/") ? strlen(top) : 0;
+    const char *below = path;
+    if (strncmp(path, top, n_top) == 0 && (path[n_top] == '/' || path[n_top] == 0))
+        below = path + n_top;
+    else
+        below = ""; /* "/../..": outside of what is mounted */
+    if (strstr(below, "/..")) below = "";
+    const int n = snprintf(dir, sizeof dir, "%s%s", point, below);
+    if (n < 0 || (size_t)n >= sizeof dir) return;
+    const size_t n_point = strlen(point);
+    for (size_t end = (size_t)n; end >= n_point;) {
+        while (end > n_point && dir[end - 1] == '/') end--;
+        dir[end] = 0;
+        take_group(root, dir, want_v2 ? &v2 : &v1, machine, limit, room);
+        if (end <= n_point) break;
+        while (end > n_point && dir[end - 1] != '/') end--;
+    }
+}
+
+/* ---- the probe ------------------------------------------------------------------------------ */
+
+struct meminfo { uint64_t total, available, free, cached, buffers; };
+
+static struct meminfo read_meminfo(const char *root)
+{
+    struct meminfo m = { NONE, NONE, NONE, NONE, NONE };
+    const struct { const char *key; uint64_t *to; } keys[] = {
+        { "MemTotal:", &m.total }, { "MemAvailable:", &m.available }, { "MemFree:", &m.free },
+        { "Cached:", &m.cached },  { "Buffers:", &m.buffers },
+    };
+    struct lines l;
+    char line[128];
+    if (!lines_open(&l, root, "/proc/meminfo", "")) return m;
+    while (lines_next(&l, line, sizeof line))
+        for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+            if (*keys[i].to == NONE) *keys[i].to = kb(value_of(line, keys[i].key));
+    return m;
+}
+
+void sm_memory_probe_at(const char *root, struct sm_memory *out)
+{
+    const struct meminfo m = read_meminfo(root);
+    uint64_t rss_file = NONE, rss = NONE, peak = NONE, limit = NONE, room = NONE;
+    struct lines l;
+    char line[128];
+    if (lines_open(&l, root, "/proc/self/status", "")) {
+        while (lines_next(&l, line, sizeof line)) {
+            if (rss == NONE) rss = kb(value_of(line, "VmRSS:"));
+            if (peak == NONE) peak = kb(value_of(line, "VmHWM:"));
+            if (rss_file == NONE) rss_file = kb(value_of(line, "RssFile:"));
+        }
+    }
+    uint64_t available = m.available;
+    if (available == NONE) /* kernels before 3.14 */
+        available = or_zero(m.free) + or_zero(m.cached) / 2 + or_zero(m.buffers) / 2;
+    available = less(available, or_zero(rss_file)); /* counted as free, but we need them */
+    take_hierarchy(root, false, m.total, &limit, &room);
+    take_hierarchy(root, true, m.total, &limit, &room);
+
+    out->total_bytes = or_zero(m.total);
+    out->available_bytes = minimum(available, room);
+    out->limit_bytes = limit;
+    out->rss_bytes = or_zero(rss);
+    out->peak_rss_bytes = or_zero(peak);
+}
