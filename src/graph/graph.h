@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/* Operations on rows of activations, shared by all architectures. docs/arithmetic.md is the
+ * specification of every result. One thread (worker 0) calls everything here; the work inside is
+ * split over the thread pool so that each value is computed by one thread from start to end.
+ * Nothing here allocates after sm_graph_layout: scratch comes from one arena.
+ *
+ * Rows of n floats are sm_pad8(n) floats apart everywhere, since x8 products write groups of 8. */
+#ifndef SM_GRAPH_H
+#define SM_GRAPH_H
+
+#include "base/mem.h"
+#include "kern/kern.h"
+#include "plat/plat.h"
+#include "store/store.h"
+
+static inline uint32_t sm_pad8(uint32_t n) { return (n + 7u) & ~7u; }
+
+/* T row vectors of n floats as the input of matrices. The quantised forms are made when the first
+ * matrix asks for them and shared by all. */
+struct sm_rows {
+    const float *x; /* [n_tok] rows, sm_pad8(n) apart */
+    uint32_t n_tok, n;
+    struct sm_acts acts[2]; /* blocks of 32, of 256 */
+    bool made[2];
+};
+
+/* Scratch rows that may be inputs of matrices: floats plus room for both quantised forms. */
+struct sm_scratch_rows {
+    float *x;
+    struct sm_acts acts[2];
+};
+
+/* Sizes that fix the scratch memory; maxima over all layers. */
+struct sm_graph_dims {
+    uint32_t max_tok;      /* rows of a batch */
+    uint32_t n_embd;
+    uint32_t max_qkv;      /* q, k and v values of a token, each padded to 8 */
+    uint32_t max_attn_out; /* heads * value width */
+    uint32_t max_ffn;      /* widest gate of a dense or shared ffn; wider of both for experts */
+    uint32_t n_expert, n_used; /* 0 without experts */
+    uint32_t n_vocab;
+    uint32_t n_rot;        /* rotated channels */
+    uint32_t max_q_per_kv, max_dv;
+    uint32_t n_logit_rows; /* rows of logits held at once */
+};
+
+struct sm_attn_scratch { float *m, *l, *o, *cm, *cl, *co; };
+
+struct sm_graph {
+    const struct sm_kern *kern;
+    struct sm_pool *pool;
+    struct sm_store *store;
+    struct sm_graph_dims dims;
+
+    float *x;                      /* [max_tok][n_embd] the residual stream */
+    struct sm_scratch_rows norm;   /* [max_tok][n_embd] normalised input of mixer or ffn */
+    float *qkv;                    /* [max_tok][max_qkv] */
+    struct sm_scratch_rows attn;   /* [max_tok][max_attn_out] */
+    float *gate, *up;              /* [max(max_tok, n_used)][max_ffn] */
+    struct sm_scratch_rows hidden; /* [max(max_tok, n_used)][max_ffn] silu(gate) * up */
+    float *y;                      /* [max_tok][n_embd] output of mixer or ffn */
+    float *rope_cs;                /* [max_tok][n_rot] cosines then sines of each token */
+    struct sm_attn_scratch *attn_scratch; /* one per worker */
+    float *logits;                 /* [n_logit_rows][n_vocab] */
+
+    /* experts */
+    float *router;                 /* [max_tok][n_expert] */
+    uint16_t *chosen;              /* [max_tok][n_used] ascending expert index */
+    float *weight;                 /* [max_tok][n_used] */
+    float *acc;                    /* [max_tok][n_embd] */
+    uint32_t *users, *users_at;    /* (token, rank) by expert: list, and starts [n_expert + 1] */
+    uint16_t *touched;             /* [n_expert] */
+    struct sm_scratch_rows picked; /* gathered inputs of one expert's tokens */
+    float *expert_out;             /* [max(max_tok, n_used)][n_embd] */
+
+    int bad_layer; /* first layer whose sum of squares was not finite, -1: none */
+    int layer;     /* the layer that is running */
+};
+
+/* Lay out the scratch of g->dims in `a` (only counts while a->base is NULL). */
+void sm_graph_layout(struct sm_graph *g, struct sm_arena *a, unsigned n_threads);
+
+/* ---- rows and products (linear.c) ------------------------------------------------------------ */
+
+/* View scratch as the input of matrices: n_tok rows of n floats. */
+struct sm_rows sm_rows_of(const struct sm_scratch_rows *s, uint32_t n_tok, uint32_t n);
+/* out = rms_norm(x) * w for n_tok rows; remembers a sum of squares that is not finite. */
+void sm_graph_rms_norm(struct sm_graph *g, float *out, const float *x, const struct sm_weight *w,
+                       uint32_t n_tok, uint32_t n, float eps);
+/* x += y over n_tok rows of n floats. */
+void sm_graph_add(struct sm_graph *g, float *x, const float *y, uint32_t n_tok, uint32_t n);
+
+/* One product: y[t * ldy + r] = row r of the matrix times input row t. */
+struct sm_product {
+    float *y;
+    size_t ldy;
+    uint32_t type;
+    bool x8;
+    uint32_t n_in, n_out;
+    const uint8_t *data;
+    const struct sm_acts *acts; /* x8 matrices */
+    const float *x;             /* float rows, sm_pad8(n_in) apart */
+    uint32_t n_tok;
+};
+#define SM_MAX_PRODUCTS 64u
+/* Run up to SM_MAX_PRODUCTS products, split over the workers together. */
+void sm_graph_products(struct sm_graph *g, const struct sm_product *p, unsigned n);
+/* Describe the product of a matrix at `data` with rows; makes the quantised form if needed. */
+struct sm_product sm_graph_product(struct sm_graph *g, uint32_t type, bool x8, uint32_t n_in,
+                                   uint32_t n_out, const uint8_t *data, struct sm_rows *in,
+                                   float *y, size_t ldy);
+/* y = W in (+ bias when not NULL) for a resident weight. */
+void sm_graph_linear(struct sm_graph *g, const struct sm_weight *w, const struct sm_weight *bias,
+                     struct sm_rows *in, float *y, size_t ldy);
+/* Make the quantised form of rows for an activation block of 32 or 256. */
+void sm_graph_quantize(struct sm_graph *g, struct sm_rows *rows, unsigned block);
+/* Call fn(arg, i, worker) for every i < n, each once, split over the workers. */
+typedef void (*sm_item_fn)(void *arg, uint32_t i, unsigned worker);
+void sm_graph_for(struct sm_graph *g, uint32_t n, sm_item_fn fn, void *arg);
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+#include "graph/kv.h"
+
+size_t sm_kv_head_bytes(enum sm_kv_type type, uint32_t n)
+{
+    switch (type) {
+    case SM_KV_F32: return (size_t)n * 4;
+    case SM_KV_F16: return (size_t)n * 2;
+    case SM_KV_Q8_0: return n % 32 ? 0 : (size_t)n / 32 * 34;
+    case SM_KV_COUNT: break;
+    }
+    return 0;
+}
+
+void sm_kv_layout(struct sm_kv_cache *c, struct sm_arena *a, enum sm_kv_type type, uint32_t n_kv,
+                  uint32_t dk, uint32_t dv, uint32_t capacity)
+{
+    *c = (struct sm_kv_cache){.type = type, .n_kv = n_kv, .dk = dk, .dv = dv,
+                              .capacity = capacity};
+    c->k_head_bytes = sm_kv_head_bytes(type, dk);
+    c->v_head_bytes = sm_kv_head_bytes(type, dv);
+    c->k_stride = c->k_head_bytes * n_kv;
+    c->v_stride = c->v_head_bytes * n_kv;
+    c->k = sm_arena_take(a, c->k_stride * capacity);
+    c->v = sm_arena_take(a, c->v_stride * capacity);
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+/* Matrix products and other work on rows, split over the thread pool. Work is claimed from one
+ * atomic counter, so a worker that is interrupted delays only the piece it holds; which worker
+ * computes a piece cannot change a bit, since no sum crosses a piece. */
+#include "graph/graph.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdatomic.h>
+
+struct for_job {
+    sm_item_fn fn;
+    void *arg;
+    uint32_t n;
+    atomic_uint next;
+};
+
+static void run_items(void *arg, unsigned worker, unsigned n_workers)
+{
+    struct for_job *j = arg;
+    (void)n_workers;
+    for (;;) {
+        const uint32_t i = atomic_fetch_add_explicit(&j->next, 1, memory_order_relaxed);
+        if (i >= j->n) return;
+        j->fn(j->arg, i, worker);
+    }
+}
+
+void sm_graph_for(struct sm_graph *g, uint32_t n, sm_item_fn fn, void *arg)
+{
+    struct for_job j = {.fn = fn, .arg = arg, .n = n};
+    if (n == 1 || sm_pool_size(g->pool) == 1) {
+        for (uint32_t i = 0; i < n; i++) fn(arg, i, 0);
+        return;
+    }
+    atomic_init(&j.next, 0);
+    sm_pool_run(g->pool, run_items, &j);
+}
+
+/* ---- products ------------------------------------------------------------------------------- */
+
+struct product_job {
+    const struct sm_kern *kern;
+    const struct sm_product *p;
+    unsigned n;
+    uint32_t first[SM_MAX_PRODUCTS + 1]; /* first piece of each product */
+    uint32_t rows[SM_MAX_PRODUCTS];      /* rows of a piece, a multiple of 8 */
+    atomic_uint next;
+};
+
+static void run_piece(const struct product_job *j, unsigned i, uint32_t piece)
+{
+    const struct sm_product *p = &j->p[i];
+    const uint32_t row = piece * j->rows[i];
+    const uint32_t n = p->n_out - row < j->rows[i] ? p->n_out - row : j->rows[i];
+    if (p->x8) {
+        const size_t group_bytes = (size_t)sm_x8_bytes(p->type, 8, p->n_in);
+        j->kern->mul_x8[p->type](p->y + row, p->ldy, p->data + row / 8 * group_bytes, (n + 7) / 8,
+                                 p->acts);
+    } else {
+        const size_t row_bytes = (size_t)sm_row_bytes(p->type, p->n_in);
+        j->kern->mul_rows[p->type](p->y + row, p->ldy, p->data + row * row_bytes, n, p->n_in, p->x,
+                                   sm_pad8(p->n_in), p->n_tok);
+    }
+}
+
+static void run_products(void *arg, unsigned worker, unsigned n_workers)
+{
+    struct product_job *j = arg;
+    unsigned i = 0;
+    (void)worker;
+    (void)n_workers;
+    for (;;) {
+        const uint32_t at = atomic_fetch_add_explicit(&j->next, 1, memory_order_relaxed);
+        if (at >= j->first[j->n]) return;
+        while (at >= j->first[i + 1]) i++;
+        run_piece(j, i, at - j->first[i]);
+    }
+}
+
+/* Pieces of about equal work: some per worker, but none smaller than two groups of 8 rows. */
+static uint32_t piece_rows(uint64_t all_rows, unsigned n_workers, uint32_t n_out)
+{
+    uint64_t rows = all_rows / (n_workers * 6u);
+    rows = rows < 16 ? 16 : rows > 512 ? 512 : rows & ~(uint64_t)15;
+    return rows > n_out ? sm_pad8(n_out) : (uint32_t)rows;
+}
+
+void sm_graph_products(struct sm_graph *g, const struct sm_product *p, unsigned n)
+{
+    struct product_job j = {.kern = g->kern, .p = p, .n = n};
+    const unsigned n_workers = sm_pool_size(g->pool);
+    uint64_t all_rows = 0;
+    uint32_t pieces = 0;
+    assert(n <= SM_MAX_PRODUCTS);
+    for (unsigned i = 0; i < n; i++) all_rows += p[i].n_out;
+    for (unsigned i = 0; i < n; i++) {
+        j.first[i] = pieces;
+        j.rows[i] = n_workers == 1 ? sm_pad8(p[i].n_out)
+                                   : piece_rows(all_rows, n_workers, p[i].n_out);
+        pieces += (p[i].n_out + j.rows[i] - 1) / j.rows[i];
+    }
+    j.first[n] = pieces;
+    atomic_init(&j.next, 0);
+    if (n_workers == 1 || pieces == 1) run_products(&j, 0, 1);
+    else sm_pool_run(g->pool, run_products, &j);
+}
+
+struct sm_product sm_graph_product(struct sm_graph *g, uint32_t type, bool x8, uint32_t n_in,
+                                   uint32_t n_out, const uint8_t *data, struct sm_rows *in,
+                                   float *y, size_t ldy)
+{
+    struct sm_product p = {.y = y, .ldy = ldy, .type = type, .x8 = x8, .n_in = n_in,
+                           .n_out = n_out, .data = data, .x = in->x, .n_tok = in->n_tok};
+    assert(in->n == n_in);
+    if (x8) {
+        const unsigned block = sm_traits_of(type)->act_block;
+        sm_graph_quantize(g, in, block);
+        p.acts = &in->acts[block == 256];
+    }
+    return p;
+}
+
+struct bias_job { const struct sm_kern *kern; float *y; size_t ldy; const float *b; uint32_t n; };
+
+static void add_bias(void *arg, uint32_t t, unsigned worker)
+{
+    const struct bias_job *j = arg;
+    (void)worker;
+    j->kern->add(j->y + t * j->ldy, j->b, j->n);
+}
+
+void sm_graph_linear(struct sm_graph *g, const struct sm_weight *w, const struct sm_weight *bias,
+                     struct sm_rows *in, float *y, size_t ldy)
+{
+    const struct sm_product p =
+        sm_graph_product(g, w->type, w->x8, w->n_in, w->n_out, w->data, in, y, ldy);
+    sm_graph_products(g, &p, 1);
+    if (bias) {
+        struct bias_job j = {g->kern, y, ldy, (const float *)(const void *)bias->data, w->n_out};
+        sm_graph_for(g, in->n_tok, add_bias, &j);
+    }
+}
+
+/* ---- rows ----------------------------------------------------------------------------------- */
+
+struct sm_rows sm_rows_of(const struct sm_scratch_rows *s, uint32_t n_tok, uint32_t n)
+{
+    struct sm_rows r = {.x = s->x, .n_tok = n_tok, .n = n};
+    for (int i = 0; i < 2; i++) {
+        r.acts[i] = s->acts[i];
+        r.acts[i].n_tok = n_tok;
+        r.acts[i].n_cols = n;
+    }
+    return r;
+}
+
+struct quantize_job {
+    const struct sm_rows *rows;
+    const struct sm_acts *a;
+    sm_quantize_fn fn;
+};
+
+static void quantize_row(void *arg, uint32_t t, unsigned worker)
+{
+    const struct quantize_job *j = arg;
+    const size_t n = j->rows->n;
+    (void)worker;
+    j->fn(j->rows->x + (size_t)t * sm_pad8(j->rows->n), n, j->a->q + t * n,
+          j->a->d + t * (n / j->a->block), j->a->s + t * (n / 16));
+}
+
+void sm_graph_quantize(struct sm_graph *g, struct sm_rows *rows, unsigned block)
+{
+    const unsigned i = block == 256;
+    if (rows->made[i]) return;
+    struct quantize_job j = {rows, &rows->acts[i],
+                             i ? g->kern->quantize_256 : g->kern->quantize_32};
+    sm_graph_for(g, rows->n_tok, quantize_row, &j);
+    rows->made[i] = true;
+}
+
+struct norm_job {
+    const struct sm_kern *kern;
+    float *out;
+    const float *x, *w;
+    uint32_t n;
+    float eps;
+    atomic_int bad;
+};
+
+static void norm_row(void *arg, uint32_t t, unsigned worker)
+{
+    struct norm_job *j = arg;
+    const size_t at = (size_t)t * sm_pad8(j->n);
+    (void)worker;
+    if (!isfinite(j->kern->rms_norm(j->out + at, j->x + at, j->w, j->n, j->eps)))
+        atomic_store_explicit(&j->bad, 1, memory_order_relaxed);
+}
+
+void sm_graph_rms_norm(struct sm_graph *g, float *out, const float *x, const struct sm_weight *w,
+                       uint32_t n_tok, uint32_t n, float eps)
+{
+    struct norm_job j = {g->kern, out, x, (const float *)(const void *)w->data, n, eps, 0};
+    sm_graph_for(g, n_tok, norm_row, &j);
+    if (j.bad && g->bad_layer < 0) g->bad_layer = g->layer;
+}
+
+struct add_job { const struct sm_kern *kern; float *x; const float *y; uint32_t n; };
+
+static void add_row(void *arg, uint32_t t, unsigned worker)
+{
+    const struct add_job *j = arg;
+    const size_t at = (size_t)t * sm_pad8(j->n);
+    (void)worker;
+    j->kern->add(j->x + at, j->y + at, j->n);
+}
+
+void sm_graph_add(struct sm_graph *g, float *x, const float *y, uint32_t n_tok, uint32_t n)
+{
+    struct add_job j = {g->kern, x, y, n};
+    sm_graph_for(g, n_tok, add_row, &j);
+}

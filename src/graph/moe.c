@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT */
+/* Mixture of experts. One token: the chosen experts are computed in the order in which they are in
+ * RAM, side by side, and added up in ascending index. Several tokens (a prompt wave): expert by
+ * expert in ascending index, each with all of its tokens, so that each is read at most once. */
+#include "graph/ffn.h"
+
+#include <assert.h>
+#include <string.h>
+
+struct route_job { struct sm_graph *g; const struct sm_moe *m; };
+
+static void route_token(void *arg, uint32_t t, unsigned worker)
+{
+    const struct route_job *j = arg;
+    const uint32_t k = j->m->router.n_used;
+    (void)worker;
+    sm_route(j->g->kern, &j->m->router, j->g->router + (size_t)t * sm_pad8(j->m->router.n_expert),
+             j->g->chosen + (size_t)t * k, j->g->weight + (size_t)t * k);
+}
+
+/* The product of one matrix of an expert. */
+static struct sm_product expert_product(struct sm_graph *g, const struct sm_expert_shape *s,
+                                        uint32_t n_out, const uint8_t *data, struct sm_rows *in,
+                                        float *y)
+{
+    return sm_graph_product(g, s->type, s->x8, s->n_in, n_out, data, in, y, sm_pad8(n_out));
+}
+
+struct hidden_job {
+    struct sm_graph *g;
+    struct sm_rows *rows; /* of g->hidden, all items */
+    const unsigned *item; /* which rows, or NULL: 0.. */
+    uint32_t n;
+    unsigned block;       /* activation block of the down matrix, 0: floats */
+};
+
+/* silu(gate) * up of one row, and its quantised form. */
+static void hidden_row(void *arg, uint32_t i, unsigned worker)
+{
+    const struct hidden_job *j = arg;
+    const struct sm_kern *k = j->g->kern;
+    const size_t r = j->item ? j->item[i] : i, at = r * sm_pad8(j->n), n = j->n;
+    (void)worker;
+    k->silu_mul(j->g->hidden.x + at, j->g->gate + at, j->g->up + at, n);
+    if (j->block) {
+        const struct sm_acts *a = &j->rows->acts[j->block == 256];
+        (j->block == 256 ? k->quantize_256 : k->quantize_32)(
+            j->g->hidden.x + at, n, a->q + r * n, a->d + r * (n / j->block), a->s + r * (n / 16));
+    }
+}
+
+static unsigned act_block(const struct sm_expert_shape *s)
+{
+    return s->x8 ? sm_traits_of(s->type)->act_block : 0;
+}
+
+/* Row r of rows as rows of one token. */
+static struct sm_rows row_of(const struct sm_rows *rows, uint32_t r)
+{
+    struct sm_rows one = *rows;
+    const size_t n = rows->n;
+    one.n_tok = 1;
+    one.x += (size_t)r * sm_pad8(rows->n);
+    for (unsigned i = 0; i < 2; i++) {
+        one.acts[i].n_tok = 1;
+        one.acts[i].q += r * n;
+        one.acts[i].d += r * (n / one.acts[i].block);
+        one.acts[i].s += r * (n / 16);
+    }
+    return one;
+}
+
+/* ---- one token --------------------------------------------------------------------------------- */
+
+struct expert_set {
+    unsigned n, item[SM_MAX_USED]; /* indices into the chosen list */
+    struct sm_expert e[SM_MAX_USED];
+};
+
+/* Wait for one expert, then take everything else that is ready. */
+static smol_status take_ready(struct sm_graph *g, struct expert_set *set, unsigned left,
+                              smol_error *err)
+{
+    set->n = 0;
+    do {
+        SM_TRY(sm_pager_take(g->store, &set->item[set->n], &set->e[set->n], err));
+        set->n++;
+    } while (set->n < left && set->n < SM_MAX_PRODUCTS / 2 && sm_pager_has_ready(g->store));
+    return SMOL_OK;
+}
+
+static smol_status run_set(struct sm_graph *g, const struct sm_moe *m, struct expert_set *set,
+                           struct sm_rows *in, smol_error *err)
+{
+    const struct sm_pool_info *pi = sm_store_pool(g->store, m->pool);
+    const struct sm_expert_shape *up = pi->fused ? &pi->gate : &pi->up;
+    const size_t ld = sm_pad8(m->n_ffn), ld_out = sm_pad8(pi->down.n_out);
+    struct sm_product p[SM_MAX_PRODUCTS];
+    struct sm_rows one[SM_MAX_USED]; /* hidden row of each expert as an input of its own */
+    for (unsigned i = 0; i < set->n; i++) {
+        p[2 * i] = expert_product(g, &pi->gate, m->n_ffn, set->e[i].gate, in,
+                                  g->gate + set->item[i] * ld);
+        p[2 * i + 1] = expert_product(g, up, m->n_ffn, set->e[i].up, in,
+                                      g->up + set->item[i] * ld);
+    }
+    sm_graph_products(g, p, 2 * set->n);
+    struct sm_rows h = sm_rows_of(&g->hidden, m->router.n_used, m->n_ffn);
+    struct hidden_job j = {g, &h, set->item, m->n_ffn, act_block(&pi->down)};
+    sm_graph_for(g, set->n, hidden_row, &j);
+    h.made[0] = h.made[1] = true; /* the form that is needed */
+    for (unsigned i = 0; i < set->n; i++) {
+        one[i] = row_of(&h, set->item[i]);
+        SM_TRY(sm_pager_take_down(g->store, set->item[i], err));
+        p[i] = expert_product(g, &pi->down, pi->down.n_out, set->e[i].down, &one[i],
+                              g->expert_out + set->item[i] * ld_out);
+    }
+    sm_graph_products(g, p, set->n);
+    for (unsigned i = 0; i < set->n; i++) sm_pager_give(g->store, set->item[i]);
+    return SMOL_OK;
+}
+
+static smol_status run_token(struct sm_graph *g, const struct sm_moe *m, struct sm_rows *in,
+                             smol_error *err)
+{
+    const uint32_t k = m->router.n_used, ld = sm_pad8(g->dims.n_embd);
+    struct expert_set set;
+    for (unsigned left = k; left; left -= set.n) {
+        SM_TRY(take_ready(g, &set, left, err));
+        SM_TRY(run_set(g, m, &set, in, err));
+    }
+    memset(g->acc, 0, g->dims.n_embd * sizeof *g->acc);
+    for (uint32_t i = 0; i < k; i++)
+        g->kern->axpy(g->acc, g->weight[i], g->expert_out + (size_t)i * ld, g->dims.n_embd);
+    return SMOL_OK;
+}
+
+/* ---- a wave of tokens --------------------------------------------------------------------------- */
+
+/* Sort the uses (token, rank) by expert; returns the number of experts touched. */
+static unsigned sort_uses(struct sm_graph *g, const struct sm_moe *m, uint32_t n_tok)
+{
+    const uint32_t k = m->router.n_used, n = m->router.n_expert, n_use = n_tok * k;
+    uint32_t *at = g->users_at;
+    unsigned n_touched = 0;
+    memset(at, 0, (n + 1) * sizeof *at);
+    for (uint32_t i = 0; i < n_use; i++) at[g->chosen[i] + 1]++;
+    for (uint32_t e = 0; e < n; e++) {
+        if (at[e + 1]) g->touched[n_touched++] = (uint16_t)e;
+        at[e + 1] += at[e];
+    }
+    for (uint32_t i = 0; i < n_use; i++) g->users[at[g->chosen[i]]++] = i;
+    for (uint32_t e = n; e > 0; e--) at[e] = at[e - 1]; /* back to starts */
+    at[0] = 0;
+    return n_touched;
+}
+
+struct gather_job { struct sm_graph *g; const struct sm_rows *in; const uint32_t *use; uint32_t k; };
+
+static void gather_row(void *arg, uint32_t i, unsigned worker)
+{
+    const struct gather_job *j = arg;
+    const uint32_t t = j->use[i] / j->k, n = j->in->n;
+    (void)worker;
+    memcpy(j->g->picked.x + (size_t)i * sm_pad8(n), j->in->x + (size_t)t * sm_pad8(n),
+           n * sizeof(float));
+    for (unsigned b = 0; b < 2; b++) {
+        if (!j->in->made[b]) continue;
+        const struct sm_acts *from = &j->in->acts[b];
+        struct sm_acts *to = &j->g->picked.acts[b];
+        const size_t nd = n / from->block, ns = n / 16;
+        memcpy(to->q + (size_t)i * n, from->q + (size_t)t * n, n);
+        memcpy(to->d + i * nd, from->d + t * nd, nd * sizeof *to->d);
+        memcpy(to->s + i * ns, from->s + t * ns, ns * sizeof *to->s);
+    }
+}
+
+struct spread_job { struct sm_graph *g; const uint32_t *use; uint32_t k; };
+
+static void spread_row(void *arg, uint32_t i, unsigned worker)
+{
+    const struct spread_job *j = arg;
+    const uint32_t ld = sm_pad8(j->g->dims.n_embd), use = j->use[i];
+    (void)worker;
+    j->g->kern->axpy(j->g->acc + (size_t)(use / j->k) * ld, j->g->weight[use],
+                     j->g->expert_out + (size_t)i * ld, j->g->dims.n_embd);
+}
+
+/* One expert with all of its tokens, added into g->acc. */
+static smol_status run_expert(struct sm_graph *g, const struct sm_moe *m, unsigned item,
+                              const struct sm_expert *e, const struct sm_rows *in, smol_error *err)
+{
+    const struct sm_pool_info *pi = sm_store_pool(g->store, m->pool);
+    const struct sm_expert_shape *up = pi->fused ? &pi->gate : &pi->up;
+    const uint32_t id = g->touched[item], first = g->users_at[id];
+    const uint32_t n_tok = g->users_at[id + 1] - first, k = m->router.n_used;
+    struct gather_job gj = {g, in, g->users + first, k};
+    sm_graph_for(g, n_tok, gather_row, &gj);
+    struct sm_rows rows = sm_rows_of(&g->picked, n_tok, in->n);
+    rows.made[0] = in->made[0];
+    rows.made[1] = in->made[1];
+    const struct sm_product p[2] = {expert_product(g, &pi->gate, m->n_ffn, e->gate, &rows, g->gate),
+                                    expert_product(g, up, m->n_ffn, e->up, &rows, g->up)};
+    sm_graph_products(g, p, 2);
+    struct sm_rows h = sm_rows_of(&g->hidden, n_tok, m->n_ffn);
+    struct hidden_job hj = {g, &h, NULL, m->n_ffn, act_block(&pi->down)};
+    sm_graph_for(g, n_tok, hidden_row, &hj);
+    h.made[0] = h.made[1] = true;
+    SM_TRY(sm_pager_take_down(g->store, item, err));
+    const struct sm_product d =
+        expert_product(g, &pi->down, pi->down.n_out, e->down, &h, g->expert_out);
+    sm_graph_products(g, &d, 1);
+    struct spread_job sj = {g, g->users + first, k};
+    sm_graph_for(g, n_tok, spread_row, &sj);
+    sm_pager_give(g->store, item);
+    return SMOL_OK;
+}
+
+static smol_status run_wave(struct sm_graph *g, const struct sm_moe *m, struct sm_rows *in,
+                            unsigned n_touched, smol_error *err)
+{
+    const struct sm_pool_info *pi = sm_store_pool(g->store, m->pool);
+    memset(g->acc, 0, (size_t)in->n_tok * sm_pad8(g->dims.n_embd) * sizeof *g->acc);
+    if (act_block(&pi->gate)) sm_graph_quantize(g, in, act_block(&pi->gate));
+    if (!pi->fused && act_block(&pi->up)) sm_graph_quantize(g, in, act_block(&pi->up));
+    for (unsigned i = 0; i < n_touched; i++) {
+        struct sm_expert e;
+        unsigned item;
+        SM_TRY(sm_pager_take(g->store, &item, &e, err));
+        assert(item == i);
+        SM_TRY(run_expert(g, m, item, &e, in, err));
+    }
+    return SMOL_OK;
+}
+
+/* ---- both ---------------------------------------------------------------------------------------- */
+
+smol_status sm_moe_run(struct sm_graph *g, const struct sm_moe *m, struct sm_rows *in, float *y,
+                       smol_error *err)
+{
+    const uint32_t n_tok = in->n_tok, k = m->router.n_used, n_embd = g->dims.n_embd;
+    unsigned n_touched = k;
+    smol_status st;
+    sm_graph_linear(g, m->router_w, NULL, in, g->router, sm_pad8(m->router.n_expert));
+    struct route_job rj = {g, m};
+    sm_graph_for(g, n_tok, route_token, &rj);
+    for (uint32_t t = 0; t < n_tok; t++)
+        sm_pager_note(g->store, m->pool, g->chosen + (size_t)t * k, k);
+    if (n_tok > 1) n_touched = sort_uses(g, m, n_tok);
+    sm_pager_begin(g->store, m->pool, n_tok > 1 ? g->touched : g->chosen, n_touched,
+                   n_tok > 1 ? SM_ORDER_ASCENDING : SM_ORDER_ARRIVAL);
+    if (m->has_shared) sm_ffn_run(g, &m->shared, in, y); /* computed while reads are under way */
+    st = n_tok > 1 ? run_wave(g, m, in, n_touched, err) : run_token(g, m, in, err);
+    sm_pager_end(g->store);
+    if (st != SMOL_OK) return st;
+    if (m->has_shared) sm_graph_add(g, g->acc, y, n_tok, n_embd);
+    memcpy(y, g->acc, (size_t)n_tok * sm_pad8(n_embd) * sizeof *y);
+    return SMOL_OK;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+#include "graph/graph.h"
+
+static void acts_layout(struct sm_acts *a, struct sm_arena *arena, uint32_t n_tok, uint32_t n,
+                        uint32_t block)
+{
+    a->block = block;
+    a->n_tok = n_tok;
+    a->n_cols = n;
+    a->q = SM_ARENA_NEW(arena, int8_t, (size_t)n_tok * n);
+    a->d = SM_ARENA_NEW(arena, float, (size_t)n_tok * (n / block + 1));
+    a->s = SM_ARENA_NEW(arena, int16_t, (size_t)n_tok * (n / 16 + 1));
+}
+
+static void rows_layout(struct sm_scratch_rows *r, struct sm_arena *arena, uint32_t n_tok,
+                        uint32_t n)
+{
+    r->x = SM_ARENA_NEW(arena, float, (size_t)n_tok * sm_pad8(n));
+    acts_layout(&r->acts[0], arena, n_tok, n, 32);
+    acts_layout(&r->acts[1], arena, n_tok, n, 256);
+}
+
+static void attn_layout(struct sm_graph *g, struct sm_arena *a, unsigned n_threads)
+{
+    const uint32_t nq = g->dims.max_q_per_kv, dv = g->dims.max_dv;
+    g->attn_scratch = SM_ARENA_NEW(a, struct sm_attn_scratch, n_threads);
+    for (unsigned i = 0; i < n_threads; i++) {
+        struct sm_attn_scratch s;
+        s.m = SM_ARENA_NEW(a, float, nq);
+        s.l = SM_ARENA_NEW(a, float, nq);
+        s.cm = SM_ARENA_NEW(a, float, nq);
+        s.cl = SM_ARENA_NEW(a, float, nq);
+        s.o = SM_ARENA_NEW(a, float, (size_t)nq * dv);
+        s.co = SM_ARENA_NEW(a, float, (size_t)nq * dv);
+        if (a->base) g->attn_scratch[i] = s;
+    }
+}
+
+static void expert_layout(struct sm_graph *g, struct sm_arena *a, uint32_t wide)
+{
+    const struct sm_graph_dims *d = &g->dims;
+    const size_t T = d->max_tok;
+    g->router = SM_ARENA_NEW(a, float, T * sm_pad8(d->n_expert));
+    g->chosen = SM_ARENA_NEW(a, uint16_t, T * d->n_used);
+    g->weight = SM_ARENA_NEW(a, float, T * d->n_used);
+    g->acc = SM_ARENA_NEW(a, float, T * sm_pad8(d->n_embd));
+    g->users = SM_ARENA_NEW(a, uint32_t, T * d->n_used);
+    g->users_at = SM_ARENA_NEW(a, uint32_t, d->n_expert + 1);
+    g->touched = SM_ARENA_NEW(a, uint16_t, d->n_expert);
+    rows_layout(&g->picked, a, d->max_tok, d->n_embd);
+    g->expert_out = SM_ARENA_NEW(a, float, (size_t)wide * sm_pad8(d->n_embd));
+}
+
+void sm_graph_layout(struct sm_graph *g, struct sm_arena *a, unsigned n_threads)
+{
+    const struct sm_graph_dims *d = &g->dims;
+    const size_t T = d->max_tok;
+    /* decoding computes all chosen experts of a token side by side */
+    const uint32_t wide = d->n_used > d->max_tok ? d->n_used : d->max_tok;
+    g->x = SM_ARENA_NEW(a, float, T * sm_pad8(d->n_embd));
+    rows_layout(&g->norm, a, d->max_tok, d->n_embd);
+    g->qkv = SM_ARENA_NEW(a, float, T * d->max_qkv);
+    rows_layout(&g->attn, a, d->max_tok, d->max_attn_out);
+    g->gate = SM_ARENA_NEW(a, float, (size_t)wide * sm_pad8(d->max_ffn));
+    g->up = SM_ARENA_NEW(a, float, (size_t)wide * sm_pad8(d->max_ffn));
+    rows_layout(&g->hidden, a, wide, d->max_ffn);
+    g->y = SM_ARENA_NEW(a, float, T * sm_pad8(d->n_embd));
+    g->rope_cs = SM_ARENA_NEW(a, float, T * (d->n_rot + 2));
+    attn_layout(g, a, n_threads);
+    if (d->n_expert) expert_layout(g, a, wide);
+    g->logits = SM_ARENA_NEW(a, float, (size_t)d->n_logit_rows * sm_pad8(d->n_vocab));
+}

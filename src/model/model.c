@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+#include "model/model.h"
+#include "model/bind.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct sm_arch *const archs[] = {&sm_arch_llama, &sm_arch_qwen3, &sm_arch_qwen3moe,
+                                              &sm_arch_bailingmoe2};
+#define N_ARCHS (sizeof archs / sizeof *archs)
+
+void sm_model_arch_names(char *buf, size_t n)
+{
+    size_t used = 0;
+    if (n) buf[0] = 0;
+    for (size_t i = 0; i < N_ARCHS && used < n; i++)
+        used += (size_t)snprintf(buf + used, n - used, "%s%s", i ? " " : "", archs[i]->name);
+}
+
+static smol_status find_arch(const struct sm_gguf *g, const struct sm_arch **out, smol_error *err)
+{
+    struct sm_str name = {0};
+    char names[128];
+    SM_TRY(sm_gguf_str(g, "general.architecture", &name, NULL, err));
+    for (size_t i = 0; i < N_ARCHS; i++) {
+        if (name.n != strlen(archs[i]->name) || memcmp(name.p, archs[i]->name, name.n)) continue;
+        *out = archs[i];
+        return SMOL_OK;
+    }
+    sm_model_arch_names(names, sizeof names);
+    return SM_FAIL(err, UNSUPPORTED, "architecture \"%.*s\" is not supported (supported: %s)",
+                   name.n > 40 ? 40 : (int)name.n, name.p, names);
+}
+
+smol_status sm_model_new(struct sm_model **out, const struct sm_gguf *g, struct sm_store *store,
+                         smol_error *err)
+{
+    struct sm_bind b = {.g = g, .store = store, .err = err};
+    smol_status st;
+    struct sm_model *m = sm_mem_new(sizeof *m);
+    *out = NULL;
+    if (!m) return SM_FAIL(err, NOMEM, "no memory for the model");
+    b.m = m;
+    SM_TRY_OUT(st, find_arch(g, &m->arch, err));
+    SM_TRY_OUT(st, sm_hparams_read(&b));
+    m->layers = sm_mem_new(m->hp.n_layer * sizeof *m->layers);
+    if (!m->layers) {
+        st = SM_FAIL(err, NOMEM, "no memory for %u layers", m->hp.n_layer);
+        goto out;
+    }
+    for (uint32_t i = 0; i < m->hp.n_layer; i++) SM_TRY_OUT(st, sm_bind_layer(&b, i, &m->layers[i]));
+    SM_TRY_OUT(st, sm_bind_ends(&b));
+    *out = m;
+    m = NULL;
+out:
+    sm_model_free(m);
+    return st;
+}
+
+void sm_model_free(struct sm_model *m)
+{
+    if (!m) return;
+    sm_mem_free(m->layers, m->hp.n_layer * sizeof *m->layers);
+    sm_mem_free(m, sizeof *m);
+}
+
+static const float *values(const struct sm_weight *w)
+{
+    return w ? (const float *)(const void *)w->data : NULL;
+}
+
+void sm_model_ready(struct sm_model *m)
+{
+    struct sm_rope_params p = m->hp.rope;
+    p.factors = values(m->rope_factors);
+    sm_rope_init(&m->rope, &p);
+    for (uint32_t i = 0; i < m->hp.n_layer; i++)
+        m->layers[i].moe.router.bias = values(m->layers[i].choice_bias);
+}
+
+static uint32_t max_u32(uint32_t a, uint32_t b) { return a > b ? a : b; }
+
+struct sm_graph_dims sm_model_dims(const struct sm_model *m, uint32_t max_tok,
+                                   uint32_t n_logit_rows)
+{
+    struct sm_graph_dims d = {.max_tok = max_tok, .n_embd = m->hp.n_embd, .n_vocab = m->hp.n_vocab,
+                              .n_expert = m->hp.n_expert, .n_used = m->hp.n_used,
+                              .n_rot = m->hp.rope.n_rot, .n_logit_rows = n_logit_rows};
+    for (uint32_t i = 0; i < m->hp.n_layer; i++) {
+        const struct sm_layer *l = &m->layers[i];
+        const struct sm_gqa *a = &l->gqa;
+        d.max_qkv = max_u32(d.max_qkv, sm_gqa_row(a));
+        d.max_attn_out = max_u32(d.max_attn_out, a->n_head * a->dv);
+        d.max_q_per_kv = max_u32(d.max_q_per_kv, a->n_head / a->n_kv);
+        d.max_dv = max_u32(d.max_dv, a->dv);
+        if (!l->is_moe) {
+            d.max_ffn = max_u32(d.max_ffn, l->dense.gate->n_out);
+            continue;
+        }
+        d.max_ffn = max_u32(d.max_ffn, l->moe.n_ffn);
+        if (l->moe.has_shared) d.max_ffn = max_u32(d.max_ffn, l->moe.shared.gate->n_out);
+    }
+    return d;
+}
+
+size_t sm_model_kv_bytes(const struct sm_model *m, enum sm_kv_type type)
+{
+    size_t sum = 0;
+    for (uint32_t i = 0; i < m->hp.n_layer; i++) {
+        const struct sm_gqa *a = &m->layers[i].gqa;
+        const size_t k = sm_kv_head_bytes(type, a->dk), v = sm_kv_head_bytes(type, a->dv);
+        if (!k || !v) return 0;
+        sum += a->n_kv * (k + v);
+    }
+    return sum;
+}
+
+void sm_model_kv_layout(const struct sm_model *m, struct sm_arena *a, struct sm_kv_cache *kv,
+                        enum sm_kv_type type, uint32_t capacity)
+{
+    for (uint32_t i = 0; i < m->hp.n_layer; i++) {
+        const struct sm_gqa *q = &m->layers[i].gqa;
+        sm_kv_layout(&kv[i], a, type, q->n_kv, q->dk, q->dv, capacity);
+    }
+}
