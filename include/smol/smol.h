@@ -3,6 +3,7 @@
 #ifndef SMOL_H
 #define SMOL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -40,6 +41,184 @@ typedef struct {
 
 /* Short text of a status; never NULL, static. */
 const char *smol_status_text(smol_status code);
+
+/* Version of the library, "0.1.0". */
+const char *smol_version(void);
+
+/* ---- models ------------------------------------------------------------------------------- */
+
+typedef struct smol_model smol_model;
+typedef struct smol_vocab smol_vocab;
+
+typedef enum { SMOL_KV_F32, SMOL_KV_F16, SMOL_KV_Q8_0 } smol_kv;
+
+/* Reading progress: `what` is static text, done and total in bytes or tokens. Called by the thread
+ * that called into the library. */
+typedef void (*smol_progress_fn)(void *arg, const char *what, uint64_t done, uint64_t total);
+
+typedef struct {
+    uint64_t memory_bytes;  /* the budget; 0: what the system concedes, less a reserve */
+    unsigned threads;       /* 0: the cores this process may use */
+    unsigned ctx;           /* 0: min(model's, 4096), or 2048 when memory is short */
+    unsigned chunk;         /* prompt tokens per wave; 0: the plan decides */
+    unsigned pool;          /* experts held per layer; 0: the plan decides */
+    unsigned readers;       /* threads that read experts; 0: the plan decides */
+    unsigned logit_rows;    /* rows of logits computed at once by smol_session_score; 0: 1 */
+    smol_kv kv;             /* F16 unless chosen otherwise; Q8_0 is a lossy lever */
+    const char *cpu;        /* highest kernel level; NULL: the best this CPU has */
+    bool verify;            /* compare everything read with a second read */
+    double flash_mb_s;      /* built-in slow flash for tests; 0: none */
+    double flash_us;        /* its latency */
+    smol_progress_fn progress;
+    void *progress_arg;
+    const volatile bool *cancel; /* becomes true: stop with CANCELLED; may be NULL */
+} smol_params;
+
+void smol_params_default(smol_params *p);
+
+/* Open a GGUF file: plan the memory, read what lives in RAM, start the threads. Errors: NOMEM with
+ * the number needed when the budget is too small, FORMAT, UNSUPPORTED, IO, ARG, CANCELLED. */
+smol_status smol_model_open(smol_model **out, const char *path, const smol_params *p,
+                            smol_error *err);
+void smol_model_free(smol_model *m); /* after its sessions; NULL is fine */
+
+/* What lives where, and what is predicted. */
+#define SMOL_PLAN_ITEMS 24
+typedef struct {
+    const char *arch;
+    unsigned ctx, ctx_model, chunk, threads, readers;
+    unsigned n_layer, n_pool;         /* layers; layers with experts */
+    unsigned n_expert, n_used, slots; /* experts, used per token, held per layer */
+    bool experts_resident;
+    uint64_t budget_bytes, total_bytes, needed_bytes; /* needed: by the smallest workable plan */
+    uint64_t kv_bytes_per_token;
+    uint64_t expert_bytes;            /* of one expert in the file */
+    double predicted_tok_s;           /* 0: unknown */
+    double predicted_miss;
+    unsigned n_items;
+    struct { const char *what; uint64_t bytes; } items[SMOL_PLAN_ITEMS]; /* sums to total_bytes */
+    char note[200];                   /* what was changed of the caller's wishes, or "" */
+} smol_plan;
+
+/* Plan from the header alone: nothing is read or allocated beyond the header. A budget that is too
+ * small is NOMEM, with `out` filled as far as it goes (needed_bytes). */
+smol_status smol_plan_file(const char *path, const smol_params *p, smol_plan *out, smol_error *err);
+/* The plan a model was opened with. */
+const smol_plan *smol_model_plan(const smol_model *m);
+
+/* ---- vocabulary --------------------------------------------------------------------------- */
+
+/* The vocabulary of a model, owned by it; or of a file that needs no weights. */
+const smol_vocab *smol_model_vocab(const smol_model *m);
+smol_status smol_vocab_open(smol_vocab **out, const char *path, smol_error *err);
+void smol_vocab_free(smol_vocab *v); /* only those of smol_vocab_open */
+
+#define SMOL_PARSE_SPECIAL 1u /* texts of control tokens in the input become those tokens */
+#define SMOL_ADD_SPECIAL 2u   /* BOS and EOS as the model wants them, never twice */
+
+/* Token ids of n bytes. *ids is released with smol_free. */
+smol_status smol_tokenize(const smol_vocab *v, const char *text, size_t n, unsigned flags,
+                          int32_t **ids, size_t *n_ids, smol_error *err);
+/* Bytes of one token: at most cap are written, the full length is returned. */
+size_t smol_piece(const smol_vocab *v, int32_t id, bool special, char *buf, size_t cap);
+bool smol_is_end(const smol_vocab *v, int32_t id); /* any end-of-turn or end-of-text token */
+int32_t smol_vocab_size(const smol_vocab *v);
+void smol_free(void *p);
+
+typedef struct { const char *role, *content; } smol_message;
+
+/* Token ids of a conversation in the format of the model's template, with the beginning of an
+ * assistant answer behind it. Texts of control tokens inside the contents stay text. UNSUPPORTED
+ * when the file has no template or one that is not known. Release with smol_free. */
+smol_status smol_chat_tokenize(const smol_vocab *v, const smol_message *messages, size_t n,
+                               int32_t **ids, size_t *n_ids, smol_error *err);
+
+/* ---- sessions ----------------------------------------------------------------------------- */
+
+/* One timeline of tokens with its key/value cache. One session per model at a time. */
+typedef struct smol_session smol_session;
+
+smol_status smol_session_new(smol_session **out, smol_model *m, smol_error *err);
+void smol_session_free(smol_session *s);
+/* Make the session hold exactly these n tokens: the common prefix is kept, the rest is read in
+ * waves. LIMIT when n is over the context. After an error the session holds the tokens that were
+ * read completely. */
+smol_status smol_session_sync(smol_session *s, const int32_t *tokens, size_t n, smol_error *err);
+/* Append one token. */
+smol_status smol_session_append(smol_session *s, int32_t token, smol_error *err);
+size_t smol_session_length(const smol_session *s);
+/* Logits behind the last token, n_vocab floats, valid until the next call on the session; NULL when
+ * nothing was read yet. */
+const float *smol_session_logits(const smol_session *s);
+/* Read n tokens in an empty context and hand over the logits of every position in order. */
+typedef smol_status (*smol_score_fn)(void *arg, size_t position, const float *logits);
+smol_status smol_session_score(smol_session *s, const int32_t *tokens, size_t n, smol_score_fn fn,
+                               void *arg, smol_error *err);
+
+/* ---- sampling and generation -------------------------------------------------------------- */
+
+typedef struct {
+    float temp, top_p, min_p, typical;
+    int32_t top_k;
+    uint32_t seed;
+    float repeat_penalty, frequency_penalty, presence_penalty;
+    int32_t repeat_last;
+    float dry_multiplier, dry_base;
+    int32_t dry_allowed, dry_last;
+} smol_sampling;
+
+void smol_sampling_default(smol_sampling *p);
+
+typedef struct smol_sampler smol_sampler;
+smol_status smol_sampler_new(smol_sampler **out, const smol_model *m, const smol_sampling *p,
+                             smol_error *err);
+void smol_sampler_free(smol_sampler *s);
+
+typedef enum {
+    SMOL_ENDED,    /* an end-of-turn token */
+    SMOL_STOPPED,  /* a stop string */
+    SMOL_LENGTH,   /* max_tokens */
+    SMOL_FULL,     /* the context is full */
+    SMOL_CANCEL    /* *cancel became true */
+} smol_reason;
+
+typedef struct {
+    int64_t max_tokens;      /* -1: until the end or the context is full */
+    const char *const *stop; /* stop strings, not part of the text */
+    size_t n_stop;
+    bool special;            /* print control tokens */
+    /* Whole characters as they come; return false to stop. */
+    bool (*text)(void *arg, const char *bytes, size_t n);
+    void *arg;
+    const volatile bool *cancel;
+} smol_generation;
+
+typedef struct { size_t n_tokens; smol_reason reason; } smol_outcome;
+
+/* Continue the session: sample, print, append, until something ends it. */
+smol_status smol_generate(smol_session *s, smol_sampler *sampler, const smol_generation *g,
+                          smol_outcome *out, smol_error *err);
+
+/* ---- statistics --------------------------------------------------------------------------- */
+
+typedef struct {
+    uint64_t tokens_prompt, tokens_generated;
+    double seconds_load, seconds_prompt, seconds_decode;
+    uint64_t peak_rss_bytes, budget_bytes, resident_bytes, bytes_read, load_bytes_read;
+    unsigned pool_slots_per_layer;
+    uint64_t expert_uses, expert_misses;
+    double demand_wait_seconds;
+    bool direct;
+    const char *kernel_level;
+    double predicted_tok_s;
+    unsigned n_loss_levers;
+    const char *loss_levers[8];
+} smol_stats;
+
+void smol_model_stats(const smol_model *m, smol_stats *out);
+
+/* Names and features of this CPU and the kernel levels that run here, for people. */
+void smol_cpu_text(char *buf, size_t n);
 
 #ifdef __cplusplus
 }
