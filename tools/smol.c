@@ -1,3 +1,175 @@
 /* SPDX-License-Identifier: MIT */
-#include <stdio.h>
-int main(void) { puts("smol"); return 0; }
+/* The program: picks a command, parses its options, checks its arguments. */
+#include "lib/command.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <string.h>
+
+#ifndef SMOL_VERSION
+#define SMOL_VERSION "0.1.0"
+#endif
+
+/* A command whose file is not part of this build is a null pointer here and is not listed. */
+#pragma weak sm_cmd_run
+#pragma weak sm_cmd_plan
+#pragma weak sm_cmd_eval
+#pragma weak sm_cmd_inspect
+#pragma weak sm_cmd_tokenize
+
+static const struct sm_command commands[] = {
+    {"run", "MODEL [-p TEXT | -f FILE]", "answer a prompt, or continue a text", sm_cmd_run,
+     SM_CMD_RUN, 1, 1, "no model given"},
+    {"plan", "MODEL", "show what would live where, and the predicted speed", sm_cmd_plan,
+     SM_CMD_PLAN, 1, 1, "no model given"},
+    {"eval", "MODEL --text FILE | --tokens 1,2,3", "measure perplexity, or write logits",
+     sm_cmd_eval, SM_CMD_EVAL, 1, 1, "no model given"},
+    {"inspect", "FILE", "show what a GGUF file holds", sm_cmd_inspect, SM_CMD_INSPECT, 1, 1,
+     "no file given"},
+    {"tokenize", "MODEL [-p TEXT | -f FILE]", "print the token ids of a text", sm_cmd_tokenize,
+     SM_CMD_TOKENIZE, 1, 1, "no model given"},
+};
+enum { N_COMMANDS = sizeof commands / sizeof *commands };
+
+int sm_complain(int exit_code, const char *fmt, ...)
+{
+    va_list ap;
+    fputs("smol: ", stderr);
+    va_start(ap, fmt);
+    (void)vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    fputc('\n', stderr);
+    return exit_code;
+}
+
+int sm_report(const smol_error *err)
+{
+    const char *text = err->msg[0] ? err->msg : smol_status_text(err->code);
+    const int code = err->code == SMOL_NOMEM ? SM_EXIT_NOMEM
+                     : err->code == SMOL_ARG ? SM_EXIT_USAGE
+                                             : SM_EXIT_FAILED;
+    if (err->code != SMOL_OK && err->at != UINT64_MAX)
+        return sm_complain(code, "%s (at byte %llu)", text, (unsigned long long)err->at);
+    return sm_complain(code, "%s", text);
+}
+
+static const struct sm_command *find(const char *name)
+{
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (commands[i].run && !strcmp(commands[i].name, name)) return &commands[i];
+    return NULL;
+}
+
+static void print_overview(FILE *f)
+{
+    fputs("smol runs language models that are larger than the memory they run in.\n\n"
+          "usage: smol COMMAND ...\n\n",
+          f);
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (commands[i].run) fprintf(f, "  %-10s%s\n", commands[i].name, commands[i].summary);
+    fputs("  help      show the options of a command\n"
+          "\nsmol --version prints the version; smol --man a manual page.\n"
+          "Try: smol run MODEL.gguf -p \"Once upon a time\"\n",
+          f);
+}
+
+static void print_command(FILE *f, const struct sm_command *c)
+{
+    fprintf(f, "usage: smol %s %s [options]\n%s.\n\n", c->name, c->args, c->summary);
+    sm_options_print_help(f, c->bit);
+}
+
+static void print_man(FILE *f)
+{
+    unsigned all = 0;
+    fputs(".TH SMOL 1 \"\" \"smol " SMOL_VERSION "\"\n.SH NAME\nsmol \\- run language models that "
+          "are larger than memory\n.SH SYNOPSIS\n",
+          f);
+    for (int i = 0; i < N_COMMANDS; i++) {
+        if (!commands[i].run) continue;
+        all |= commands[i].bit;
+        fprintf(f, "%s.B smol %s\n%s [options]\n", i ? ".br\n" : "", commands[i].name,
+                commands[i].args);
+    }
+    fputs(".SH COMMANDS\n", f);
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (commands[i].run)
+            fprintf(f, ".TP\n.B %s\n%s.\n", commands[i].name, commands[i].summary);
+    fputs(".SH OPTIONS\nSizes take K, M, G or T, powers of 1024.\n", f);
+    sm_options_print_roff(f, all);
+    fputs(".SH EXIT STATUS\n0 done, 1 failed, 2 wrong usage, 3 does not fit the memory.\n"
+          ".SH ENVIRONMENT\n.TP\n.B NO_COLOR\nno colour in progress bars.\n",
+          f);
+}
+
+static int unknown_command(const char *word)
+{
+    const char *names[N_COMMANDS + 2];
+    int n = 0;
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (commands[i].run) names[n++] = commands[i].name;
+    names[n++] = "help";
+    names[n] = NULL;
+    const char *near = sm_nearest(word, names);
+    if (near)
+        return sm_complain(SM_EXIT_USAGE, "unknown command \"%s\", did you mean %s?", word, near);
+    return sm_complain(SM_EXIT_USAGE, "unknown command \"%s\"; smol help lists the commands", word);
+}
+
+static int help(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_overview(stdout);
+        return SM_EXIT_DONE;
+    }
+    const struct sm_command *c = find(argv[1]);
+    if (!c) return unknown_command(argv[1]);
+    print_command(stdout, c);
+    return SM_EXIT_DONE;
+}
+
+static int run_command(const struct sm_command *c, int argc, char **argv)
+{
+    struct sm_options options;
+    int n_args;
+    bool wants_help;
+    if (!sm_options_parse(&options, c->bit, c->name, argc, argv, &n_args, &wants_help))
+        return SM_EXIT_USAGE;
+    if (wants_help) {
+        print_command(stdout, c);
+        return SM_EXIT_DONE;
+    }
+    if (n_args < c->min_args)
+        return sm_complain(SM_EXIT_USAGE, "%s; usage: smol %s %s", c->missing, c->name, c->args);
+    if (n_args > c->max_args)
+        return sm_complain(SM_EXIT_USAGE, "one argument too many: \"%s\"; usage: smol %s %s",
+                           argv[c->max_args + 1], c->name, c->args);
+    if (options.prompt && options.prompt_file)
+        return sm_complain(SM_EXIT_USAGE, "-p and -f exclude each other");
+    return c->run(&options, n_args, argv + 1);
+}
+
+int main(int argc, char **argv)
+{
+    const char *word = argc > 1 ? argv[1] : NULL;
+    int code;
+    /* A reader that goes away is an error of the write, not a signal that ends us midway. */
+    (void)signal(SIGPIPE, SIG_IGN);
+    if (!word) {
+        print_overview(stderr);
+        return SM_EXIT_USAGE;
+    }
+    if (!strcmp(word, "--version") || !strcmp(word, "-V")) {
+        puts("smol " SMOL_VERSION);
+        code = SM_EXIT_DONE;
+    } else if (!strcmp(word, "--man")) {
+        print_man(stdout);
+        code = SM_EXIT_DONE;
+    } else if (!strcmp(word, "help") || !strcmp(word, "--help") || !strcmp(word, "-h")) {
+        code = help(argc - 1, argv + 1);
+    } else {
+        const struct sm_command *c = find(word);
+        code = c ? run_command(c, argc - 1, argv + 1) : unknown_command(word);
+    }
+    return code;
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+#include "options_table.h"
+
+#define AT(field) offsetof(struct sm_options, field)
+#define PROMPTED (SM_CMD_RUN | SM_CMD_TOKENIZE)
+#define PLANNED (SM_CMD_COMPUTE | SM_CMD_PLAN)
+#define ANY (~0u)
+#define N_MAX 2147483647.0
+
+#define FLAG(name, letter, commands, field, frequent, help)                                        \
+    {name, letter, SM_OPTION_FLAG, commands, AT(field), 0, 0, 0, NULL, NULL, NULL, frequent, help}
+#define TEXT(name, letter, commands, field, value, frequent, help)                                 \
+    {name, letter, SM_OPTION_TEXT, commands, AT(field), 0, 0, 0, value, NULL, NULL, frequent, help}
+#define NUMBER(name, letter, kind, commands, field, lo, hi, start, value, shown, frequent, help)   \
+    {name, letter, kind, commands, AT(field), lo, hi, start, value, NULL, shown, frequent, help}
+#define SAMPLE(name, kind, field, lo, hi, start, value, shown, frequent, help)                     \
+    NUMBER(name, 0, kind, SM_CMD_GENERATE, field, lo, hi, start, value, shown, frequent, help)
+
+/* Order = order in --help. */
+const struct sm_option sm_option_table[] = {
+    TEXT("prompt", 'p', PROMPTED, prompt, "TEXT", true,
+         "the prompt, taken literally (\\n is two characters)"),
+    TEXT("file", 'f', PROMPTED, prompt_file, "FILE", true,
+         "read the prompt from FILE, - for standard input"),
+    NUMBER("predict", 'n', SM_OPTION_I64, SM_CMD_GENERATE, n_predict, -1, N_MAX, -1, "N",
+           "until the answer ends", true, "generate at most N tokens"),
+    TEXT("system", 0, SM_CMD_GENERATE, system, "TEXT", true, "system message of the chat"),
+    FLAG("raw", 0, SM_CMD_GENERATE, raw, true, "continue the text as it is, without chat template"),
+
+    TEXT("text", 0, SM_CMD_EVAL, text, "FILE", true, "text whose perplexity is measured"),
+    TEXT("tokens", 0, SM_CMD_EVAL, tokens, "1,2,3", true, "token ids instead of a text"),
+    TEXT("logits", 0, SM_CMD_EVAL, logits, "OUT.f32", true,
+         "write the logits of every position (float32, little-endian)"),
+    FLAG("no-special", 0, SM_CMD_TOKENIZE, no_special, true,
+         "special tokens' texts are plain text, and none is added"),
+
+    NUMBER("memory", 'm', SM_OPTION_SIZE, PLANNED, memory_bytes, 1, 0, 0, "SIZE",
+           "what the system concedes", true, "budget for everything, e.g. 1100M or 1.5G"),
+    NUMBER("threads", 't', SM_OPTION_COUNT, PLANNED, n_threads, 1, 64, 0, "N", "all cores", true,
+           "compute threads, 1 to 64"),
+    NUMBER("ctx", 'c', SM_OPTION_COUNT, PLANNED, n_ctx, 1, N_MAX, 0, "N",
+           "the model's, at most 4096", true, "context length in tokens"),
+    NUMBER("temp", 0, SM_OPTION_FLOAT, SM_CMD_GENERATE, temp, 0, 100, 0.8, "T", "0.8", true,
+           "temperature; 0 always takes the likeliest token"),
+    NUMBER("seed", 's', SM_OPTION_I64, SM_CMD_GENERATE, seed, -1, 4294967295.0, -1, "N",
+           "a new one each run", true, "seed of the random draws"),
+    {"stop", 0, SM_OPTION_TEXTS, SM_CMD_GENERATE, AT(stop), 0, 0, 0, "TEXT", NULL, NULL, true,
+     "end the answer before TEXT; may be repeated"},
+    TEXT("stats", 0, SM_CMD_COMPUTE, stats, "FILE", true,
+         "write figures of the run as JSON, - for standard output"),
+    FLAG("json", 0, PLANNED | SM_CMD_INSPECT | SM_CMD_TOKENIZE, json, true, "print JSON"),
+    FLAG("quiet", 'q', ANY, quiet, true, "no notes and no progress on stderr"),
+
+    NUMBER("pool", 0, SM_OPTION_COUNT, PLANNED, n_pool, 1, 65535, 0, "N", "planned", false,
+           "experts of each layer held in memory"),
+    NUMBER("chunk", 0, SM_OPTION_COUNT, PLANNED, n_chunk, 1, 65536, 0, "N", "planned", false,
+           "prompt tokens read together"),
+    {"kv", 0, SM_OPTION_CHOICE, PLANNED, AT(kv), 0, 0, SM_OPT_KV_F16, "TYPE", "f32|f16|q8_0", "f16",
+     false, "format of the keys and values kept (q8_0 changes the answer slightly)"},
+    TEXT("cpu", 0, SM_CMD_COMPUTE, cpu, "LEVEL", false,
+         "highest instruction set used: ref, avx2, neon, dotprod, ..."),
+    FLAG("verify", 0, SM_CMD_COMPUTE, verify, false, "compare everything read with its source"),
+    {"flash-limit", 0, SM_OPTION_RATE, SM_CMD_COMPUTE, AT(flash_mb_s), 0, 0, 0, "MB/s[,us]", NULL,
+     NULL, false, "behave like a slower flash, for tests"},
+
+    SAMPLE("top-k", SM_OPTION_I32, top_k, 0, N_MAX, 40, "N", "40", false,
+           "draw from the N likeliest tokens; 0: from all"),
+    SAMPLE("top-p", SM_OPTION_FLOAT, top_p, 0, 1, 0.95, "P", "0.95", false,
+           "draw from the likeliest tokens that together reach P; 1: from all"),
+    SAMPLE("min-p", SM_OPTION_FLOAT, min_p, 0, 1, 0.05, "P", "0.05", false,
+           "leave out tokens less likely than P times the likeliest"),
+    SAMPLE("typical", SM_OPTION_FLOAT, typical, 0, 1, 1, "P", "1", false,
+           "locally typical sampling; 1: off"),
+    SAMPLE("repeat-penalty", SM_OPTION_FLOAT, repeat_penalty, 0.01, 100, 1, "R", "1", false,
+           "make tokens that occurred less likely; 1: off"),
+    SAMPLE("repeat-last", SM_OPTION_I32, repeat_last, 0, N_MAX, 64, "N", "64", false,
+           "how many tokens back the penalties look"),
+    SAMPLE("frequency-penalty", SM_OPTION_FLOAT, frequency_penalty, -100, 100, 0, "F", "0", false,
+           "lower a logit by F for each time the token occurred"),
+    SAMPLE("presence-penalty", SM_OPTION_FLOAT, presence_penalty, -100, 100, 0, "F", "0", false,
+           "lower a logit by F when the token occurred"),
+    SAMPLE("dry-multiplier", SM_OPTION_FLOAT, dry_multiplier, 0, 100, 0, "F", "0", false,
+           "penalty on repeating whole passages; 0: off"),
+    SAMPLE("dry-base", SM_OPTION_FLOAT, dry_base, 0, 100, 1.75, "F", "1.75", false,
+           "growth of that penalty with the length repeated"),
+    SAMPLE("dry-allowed-length", SM_OPTION_I32, dry_allowed, 0, N_MAX, 2, "N", "2", false,
+           "longest repeat without that penalty"),
+    SAMPLE("dry-last", SM_OPTION_I32, dry_last, 0, N_MAX, 64, "N", "64", false,
+           "how many tokens back it looks"),
+};
+const unsigned sm_option_count = sizeof sm_option_table / sizeof *sm_option_table;
+
+_Static_assert(sizeof sm_option_table / sizeof *sm_option_table <= 64, "`given` has 64 bits");
