@@ -105,23 +105,26 @@ static smol_status take_shared_lock(int fd, const char *path, smol_error *err)
 }
 
 /* Some file systems take O_DIRECT and read through the page cache all the same (encrypted f2fs and
- * ext4). A page that was not cached before a direct read must not be cached after it. */
-static bool lands_in_cache(const struct sm_file *f, uint8_t *buf)
+ * ext4): a page that was not cached before a direct read must not be cached after it. Where all the
+ * pages looked at are cached already nothing can be said, and the system is believed. */
+static bool passes_cache(const struct sm_file *f, uint8_t *buf)
 {
     const uint64_t n_pages = f->size / f->page;
-    unsigned char before = 0, after = 0;
+    unsigned char seen = 0;
     for (unsigned i = 0; i < 8 && n_pages; i++) { /* the file's end first: rarely read before us */
         const uint64_t at = (n_pages - 1 - i * (n_pages - 1) / 8) * f->page;
         void *p = mmap(NULL, f->page, PROT_READ, MAP_SHARED, f->fd, (off_t)at);
-        if (p == MAP_FAILED) return false;
-        const bool cold = !mincore(p, f->page, &before) && !(before & 1);
-        if (cold && pread_retrying(f->direct_fd, buf, SM_IO_ALIGN, at) > 0 &&
-            mincore(p, f->page, &after))
-            after = 0;
+        if (p == MAP_FAILED) return true;
+        const bool cold = !mincore(p, f->page, &seen) && !(seen & 1);
+        bool good = true;
+        if (cold) {
+            const ssize_t got = pread_retrying(f->direct_fd, buf, SM_IO_ALIGN, at);
+            good = got < 0 ? !is_refusal(errno) : !(got && !mincore(p, f->page, &seen) && seen & 1);
+        }
         (void)munmap(p, f->page);
-        if (cold) return (after & 1) != 0;
+        if (cold) return good;
     }
-    return false; /* all cached already: nothing can be said, believe the system */
+    return true;
 }
 
 /* Opens the second descriptor and tries one real read; on any refusal the file stays buffered. */
@@ -138,7 +141,7 @@ static void open_direct(struct sm_file *f, const struct stat *st)
     if (f->direct_fd < 0) return;
     if (!fstat(f->direct_fd, &st2) && st2.st_dev == st->st_dev && st2.st_ino == st->st_ino) {
         const ssize_t got = pread_retrying(f->direct_fd, buf, SM_IO_ALIGN, 0);
-        if ((got >= 0 || !is_refusal(errno)) && !lands_in_cache(f, buf)) {
+        if ((got >= 0 || !is_refusal(errno)) && passes_cache(f, buf)) {
             atomic_store(&f->direct, true);
             return;
         }
