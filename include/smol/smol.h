@@ -103,6 +103,8 @@ typedef struct {
 /* Plan from the header alone: nothing is read or allocated beyond the header. A budget that is too
  * small is NOMEM, with `out` filled as far as it goes (needed_bytes). */
 smol_status smol_plan_file(const char *path, const smol_params *p, smol_plan *out, smol_error *err);
+/* Rows of the embedding: ids and logits go from 0 to this minus 1. */
+size_t smol_model_n_vocab(const smol_model *m);
 /* The plan a model was opened with. */
 const smol_plan *smol_model_plan(const smol_model *m);
 
@@ -123,9 +125,14 @@ smol_status smol_tokenize(const smol_vocab *v, const char *text, size_t n, unsig
 size_t smol_piece(const smol_vocab *v, int32_t id, bool special, char *buf, size_t cap);
 bool smol_is_end(const smol_vocab *v, int32_t id); /* any end-of-turn or end-of-text token */
 int32_t smol_vocab_size(const smol_vocab *v);
+int32_t smol_added_bos(const smol_vocab *v); /* BOS that SMOL_ADD_SPECIAL adds, -1: none */
 void smol_free(void *p);
 
-typedef struct { const char *role, *content; } smol_message;
+typedef struct {
+    const char *role;    /* "system", "user", "assistant" */
+    const char *content; /* any bytes */
+    size_t n_bytes;
+} smol_message;
 
 /* Token ids of a conversation in the format of the model's template, with the beginning of an
  * assistant answer behind it. Texts of control tokens inside the contents stay text. UNSUPPORTED
@@ -155,12 +162,15 @@ typedef smol_status (*smol_score_fn)(void *arg, size_t position, const float *lo
 smol_status smol_session_score(smol_session *s, const int32_t *tokens, size_t n, smol_score_fn fn,
                                void *arg, smol_error *err);
 
+/* ln of the probability of token `id` under the softmax of n logits; the same bits everywhere. */
+double smol_logprob(const float *logits, size_t n, int32_t id);
+
 /* ---- sampling and generation -------------------------------------------------------------- */
 
 typedef struct {
     float temp, top_p, min_p, typical;
     int32_t top_k;
-    uint32_t seed;
+    int64_t seed; /* -1: one from the clock */
     float repeat_penalty, frequency_penalty, presence_penalty;
     int32_t repeat_last;
     float dry_multiplier, dry_base;
@@ -173,6 +183,7 @@ typedef struct smol_sampler smol_sampler;
 smol_status smol_sampler_new(smol_sampler **out, const smol_model *m, const smol_sampling *p,
                              smol_error *err);
 void smol_sampler_free(smol_sampler *s);
+uint32_t smol_sampler_seed(const smol_sampler *s); /* in use, so that a run can be repeated */
 
 typedef enum {
     SMOL_ENDED,    /* an end-of-turn token */

@@ -17,6 +17,8 @@ void sm_model_arch_names(char *buf, size_t n)
         used += (size_t)snprintf(buf + used, n - used, "%s%s", i ? " " : "", archs[i]->name);
 }
 
+const char *sm_model_arch(const struct sm_model *m) { return m->arch->name; }
+
 static smol_status find_arch(const struct sm_gguf *g, const struct sm_arch **out, smol_error *err)
 {
     struct sm_str name = {0};

@@ -50,6 +50,8 @@ SM_NODISCARD smol_status sm_model_new(struct sm_model **out, const struct sm_ggu
 void sm_model_free(struct sm_model *m); /* NULL is fine */
 /* What needs weights in RAM: the rotary frequencies, the router biases. After sm_store_load. */
 void sm_model_ready(struct sm_model *m);
+/* general.architecture of the model; static. */
+const char *sm_model_arch(const struct sm_model *m);
 /* Names of all architectures, separated by spaces, into buf. */
 void sm_model_arch_names(char *buf, size_t n);
 

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+#include "infer/engine.h"
+#include "cpu/cpu.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Program text, libc, heap slack and the main thread's stack: 3.1 MiB measured for the static
+ * program on x86-64 (bench/memory), rounded up. */
+#define PROGRAM_BYTES ((uint64_t)4 << 20)
+
+/* Left to the rest of the system when no budget is given: a sixteenth of what is available, at
+ * least 32 MiB and at most 512 MiB. */
+static uint64_t budget_of(const smol_params *p)
+{
+    struct sm_memory mem;
+    if (p->memory_bytes) return p->memory_bytes;
+    sm_memory_probe(&mem);
+    uint64_t reserve = mem.available_bytes / 16;
+    if (reserve < (uint64_t)32 << 20) reserve = (uint64_t)32 << 20;
+    if (reserve > (uint64_t)512 << 20) reserve = (uint64_t)512 << 20;
+    /* what this process already holds is inside the budget */
+    const uint64_t all = mem.available_bytes + mem.rss_bytes;
+    return all > reserve ? all - reserve : 1;
+}
+
+static enum sm_kv_type kv_type_of(const smol_params *p)
+{
+    switch (p->kv) {
+    case SMOL_KV_F32: return SM_KV_F32;
+    case SMOL_KV_Q8_0: return SM_KV_Q8_0;
+    case SMOL_KV_F16: break;
+    }
+    return SM_KV_F16;
+}
+
+/* ---- header: everything that is known before memory is planned --------------------------------- */
+
+static smol_status read_header(struct sm_engine *e, const char *path, const smol_params *p,
+                               smol_error *err)
+{
+    struct sm_store_options so = {.kern = &e->kern, .verify = p->verify,
+                                  .flash_mb_s = p->flash_mb_s, .flash_latency_us = p->flash_us};
+    uint32_t levels = 0;
+    if (p->kv < SMOL_KV_F32 || p->kv > SMOL_KV_Q8_0)
+        return SM_FAIL(err, ARG, "unknown KV format %d", (int)p->kv);
+    e->kv_type = kv_type_of(p);
+    e->logit_rows = p->logit_rows ? p->logit_rows : 1;
+    e->cancel = p->cancel;
+    e->progress = p->progress;
+    e->progress_arg = p->progress_arg;
+    SM_TRY(sm_cpu_pick(p->cpu, &levels, err));
+    sm_kern_init(&e->kern, levels);
+    sm_cpu_float_mode();
+    SM_TRY(sm_gguf_open(&e->gguf, path, err));
+    if (sm_gguf_find(e->gguf, "tokenizer.ggml.model"))
+        SM_TRY(sm_tok_new(&e->tok, e->gguf, err));
+    sm_gguf_drop_arrays(e->gguf);
+    SM_TRY(sm_store_new(&e->store, e->gguf, &so, err));
+    SM_TRY(sm_model_new(&e->model, e->gguf, e->store, err));
+    if (e->tok && sm_tok_n_vocab(e->tok) > e->model->hp.n_vocab)
+        return SM_FAIL(err, FORMAT, "the vocabulary has %u tokens, the embedding only %u rows",
+                       sm_tok_n_vocab(e->tok), e->model->hp.n_vocab);
+    if (!sm_model_kv_bytes(e->model, e->kv_type))
+        return SM_FAIL(err, ARG, "this model's heads cannot be held in q8_0: their width is not a "
+                                 "multiple of 32");
+    return SMOL_OK;
+}
+
+/* ---- the plan ----------------------------------------------------------------------------------- */
+
+static uint64_t scratch_bytes(void *arg, uint32_t chunk, uint32_t ctx)
+{
+    const struct sm_engine *e = arg;
+    struct sm_graph g = {.dims = sm_model_dims(e->model, chunk > e->logit_rows ? chunk : e->logit_rows,
+                                               e->logit_rows)};
+    struct sm_arena a = {0};
+    (void)ctx;
+    sm_graph_layout(&g, &a, e->plan.n_threads);
+    return a.used;
+}
+
+/* Lay out what belongs to the session: caches, and the tokens. Counts while a->base is NULL. */
+static void session_layout(struct sm_engine *e, struct sm_arena *a, uint32_t ctx)
+{
+    struct sm_kv_cache unused[1024]; /* n_block <= 1024 */
+    sm_model_kv_layout(e->model, a, a->base ? e->kv : unused, e->kv_type, ctx);
+    e->tokens = SM_ARENA_NEW(a, int32_t, ctx);
+}
+
+static uint64_t dense_bytes_per_token(const struct sm_engine *e)
+{
+    struct sm_store_sizes s;
+    sm_store_sizes(e->store, 1, &s);
+    return s.resident_bytes;
+}
+
+static smol_status make_plan(struct sm_engine *e, const smol_params *p, smol_error *err)
+{
+    const struct sm_model *m = e->model;
+    const uint32_t n_pools = sm_store_n_pools(e->store);
+    struct sm_plan_pool pools[1024];
+    const struct sm_plan_item fixed[] = {
+        {"program and libraries", PROGRAM_BYTES},
+        {"file header", sm_gguf_memory(e->gguf)},
+        {"vocabulary", e->tok ? sm_tok_memory(e->tok) : 0},
+        {"layer tables", sizeof *m + m->hp.n_layer * (sizeof *m->layers + sizeof *e->kv)}};
+    const struct sm_pool_info *pool = n_pools ? sm_store_pool(e->store, 0) : NULL;
+    struct sm_plan_input in = {
+        .budget_bytes = budget_of(p), .pools = pools, .n_pools = n_pools,
+        .n_expert_used = m->hp.n_used, .fixed = fixed, .n_fixed = sizeof fixed / sizeof *fixed,
+        .stack_bytes = SM_STACK_BYTES, .n_threads = p->threads ? p->threads : sm_cores_allowed(),
+        .kv_bytes_per_token = sm_model_kv_bytes(m, e->kv_type) + sizeof *e->tokens,
+        .kv_fixed_bytes = (uint64_t)m->hp.n_layer * 2 * SM_ALIGN + SM_ALIGN,
+        .scratch_bytes = scratch_bytes, .scratch_arg = e, .ctx_model = m->hp.n_ctx_train,
+        .ctx_user = p->ctx, .chunk_user = p->chunk, .pool_user = p->pool,
+        .readers_user = p->readers, .dense_bytes_per_token = dense_bytes_per_token(e),
+        .expert_bytes_per_token =
+            pool ? (uint64_t)n_pools * m->hp.n_used * pool->expert_file_bytes : 0};
+    if (in.n_threads > 64) in.n_threads = 64;
+    e->plan.n_threads = in.n_threads;
+    sm_store_sizes(e->store, 1, &in.store);
+    (void)sm_plan_pools_of(e->store, pools, 1024);
+    return sm_plan_make(&in, &e->plan, err);
+}
+
+/* The plan as the public header shows it. */
+static void fill_info(struct sm_engine *e)
+{
+    const struct sm_plan *p = &e->plan;
+    const struct sm_hparams *hp = &e->model->hp;
+    const uint32_t n_pools = sm_store_n_pools(e->store);
+    smol_plan *o = &e->plan_info;
+    *o = (smol_plan){.arch = sm_model_arch(e->model), .ctx = p->ctx, .ctx_model = hp->n_ctx_train,
+                     .chunk = p->chunk, .threads = p->n_threads, .readers = p->n_readers,
+                     .n_layer = hp->n_layer, .n_pool = n_pools, .n_expert = hp->n_expert,
+                     .n_used = hp->n_used, .slots = p->n_slots,
+                     .experts_resident = p->experts_resident, .budget_bytes = p->budget_bytes,
+                     .total_bytes = p->total_bytes, .needed_bytes = p->needed_bytes,
+                     .kv_bytes_per_token = sm_model_kv_bytes(e->model, e->kv_type),
+                     .expert_bytes = n_pools ? sm_store_pool(e->store, 0)->expert_file_bytes : 0,
+                     .predicted_tok_s = p->tok_s_predicted, .predicted_miss = p->miss_predicted};
+    for (uint32_t i = 0; i < p->n_items && i < SMOL_PLAN_ITEMS; i++) {
+        o->items[i].what = p->items[i].what;
+        o->items[i].bytes = p->items[i].bytes;
+        o->n_items = i + 1;
+    }
+    (void)snprintf(o->note, sizeof o->note, "%s", p->note);
+}
+
+smol_status sm_engine_plan(const char *path, const smol_params *p, smol_plan *out, smol_error *err)
+{
+    struct sm_engine e = {0};
+    smol_status st;
+    *out = (smol_plan){0};
+    SM_TRY_OUT(st, read_header(&e, path, p, err));
+    st = make_plan(&e, p, err);
+    fill_info(&e);
+    *out = e.plan_info;
+out:
+    sm_engine_close(&e);
+    return st;
+}
+
+/* ---- allocation and reading ---------------------------------------------------------------------- */
+
+static smol_status take_memory(struct sm_engine *e, smol_error *err)
+{
+    const struct sm_plan *p = &e->plan;
+    struct sm_arena a = {0};
+    e->scratch_bytes = scratch_bytes(e, p->chunk, p->ctx);
+    session_layout(e, &a, p->ctx);
+    e->session_bytes = a.used;
+    e->kv = sm_mem_new(e->model->hp.n_layer * sizeof *e->kv);
+    e->scratch = sm_mem_new(e->scratch_bytes);
+    e->session = sm_mem_new(e->session_bytes);
+    if (!e->kv || !e->scratch || !e->session)
+        return SM_FAIL(err, NOMEM, "the system refused %zu bytes for the context and scratch",
+                       e->scratch_bytes + e->session_bytes);
+    a = (struct sm_arena){.base = e->session, .capacity = e->session_bytes};
+    session_layout(e, &a, p->ctx);
+    a = (struct sm_arena){.base = e->scratch, .capacity = e->scratch_bytes};
+    e->graph = (struct sm_graph){.kern = &e->kern, .pool = e->pool, .store = e->store};
+    e->graph.dims = sm_model_dims(e->model, p->chunk > e->logit_rows ? p->chunk : e->logit_rows,
+                                  e->logit_rows);
+    sm_graph_layout(&e->graph, &a, p->n_threads);
+    return SMOL_OK;
+}
+
+static smol_status load_weights(struct sm_engine *e, smol_error *err)
+{
+    uint32_t slots[1024];
+    const struct sm_store_plan sp = {.n_slots = slots, .n_readers = e->plan.n_readers,
+                                     .progress = e->progress, .progress_arg = e->progress_arg,
+                                     .cancel = e->cancel};
+    for (uint32_t i = 0; i < sm_store_n_pools(e->store); i++)
+        slots[i] = sm_plan_slots(&e->plan, sm_store_pool(e->store, i)->n_expert);
+    SM_TRY(sm_store_load(e->store, &sp, err));
+    sm_model_ready(e->model);
+    return SMOL_OK;
+}
+
+smol_status sm_engine_open(struct sm_engine *e, const char *path, const smol_params *p,
+                           smol_error *err)
+{
+    const uint64_t start = sm_now_ns();
+    memset(e, 0, sizeof *e);
+    SM_TRY(read_header(e, path, p, err));
+    const smol_status st = make_plan(e, p, err);
+    fill_info(e);
+    SM_TRY(st);
+    SM_TRY(sm_pool_new(&e->pool, e->plan.n_threads, err));
+    SM_TRY(take_memory(e, err));
+    SM_TRY(load_weights(e, err));
+    e->ns_load = sm_now_ns() - start;
+    return SMOL_OK;
+}
+
+void sm_engine_close(struct sm_engine *e)
+{
+    sm_store_free(e->store);
+    sm_pool_free(e->pool);
+    if (e->model) sm_mem_free(e->kv, e->model->hp.n_layer * sizeof *e->kv);
+    sm_mem_free(e->scratch, e->scratch_bytes);
+    sm_mem_free(e->session, e->session_bytes);
+    sm_model_free(e->model);
+    sm_tok_free(e->tok);
+    sm_gguf_free(e->gguf);
+    memset(e, 0, sizeof *e);
+}
+
+smol_status sm_engine_run(struct sm_engine *e, const int32_t *tokens, uint32_t n_tok, uint32_t pos0,
+                          bool want_logits, smol_error *err)
+{
+    SM_TRY(sm_model_forward(e->model, &e->graph, e->kv, tokens, n_tok, pos0, e->cancel, err));
+    if (want_logits) SM_TRY(sm_model_logits(e->model, &e->graph, n_tok - 1, 1, err));
+    return SMOL_OK;
+}
+
+void sm_engine_stats(const struct sm_engine *e, smol_stats *out)
+{
+    struct sm_store_stats s;
+    struct sm_memory mem;
+    sm_store_stats(e->store, &s);
+    sm_memory_probe(&mem);
+    *out = (smol_stats){
+        .tokens_prompt = e->n_prompt, .tokens_generated = e->n_generated,
+        .seconds_load = (double)e->ns_load * 1e-9, .seconds_prompt = (double)e->ns_prompt * 1e-9,
+        .seconds_decode = (double)e->ns_decode * 1e-9, .peak_rss_bytes = mem.peak_rss_bytes,
+        .budget_bytes = e->plan.budget_bytes, .resident_bytes = e->plan.resident_bytes,
+        .bytes_read = s.bytes_read, .load_bytes_read = s.load_bytes_read,
+        .pool_slots_per_layer = e->plan.n_slots, .expert_uses = s.expert_uses,
+        .expert_misses = s.expert_misses, .demand_wait_seconds = (double)s.demand_wait_ns * 1e-9,
+        .direct = s.direct, .kernel_level = e->kern.level,
+        .predicted_tok_s = e->plan.tok_s_predicted};
+    if (e->kv_type == SM_KV_Q8_0) out->loss_levers[out->n_loss_levers++] = "kv q8_0";
+}

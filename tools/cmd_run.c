@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+/* smol run MODEL: one answer on stdout. */
+#include "lib/command.h"
+#include "lib/input.h"
+#include "lib/model_args.h"
+#include "lib/progress.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PROMPT_MAX_BYTES ((size_t)64 << 20)
+
+/* ---- the prompt ------------------------------------------------------------------------------- */
+
+/* -p, -f or standard input; *owned is what to free. */
+static int read_prompt(const struct sm_options *o, const char **text, size_t *n, char **owned)
+{
+    smol_error err = {0};
+    *owned = NULL;
+    if (o->prompt) {
+        *text = o->prompt;
+        *n = strlen(o->prompt);
+        return SM_EXIT_DONE;
+    }
+    if (!o->prompt_file && isatty(STDIN_FILENO))
+        return sm_complain(SM_EXIT_USAGE, "no prompt: give one with -p TEXT or -f FILE");
+    if (sm_input_read(o->prompt_file ? o->prompt_file : "-", PROMPT_MAX_BYTES, owned, n, &err) !=
+        SMOL_OK)
+        return sm_report(&err);
+    *text = *owned;
+    return SM_EXIT_DONE;
+}
+
+/* Token ids of the prompt: through the chat template unless --raw or the model has none. */
+static smol_status encode(const struct sm_options *o, const smol_vocab *v, const char *text,
+                          size_t n, int32_t **ids, size_t *n_ids, smol_error *err)
+{
+    smol_message m[2] = {{"system", o->system, o->system ? strlen(o->system) : 0},
+                         {"user", text, n}};
+    if (!o->raw) {
+        smol_error chat = {0};
+        const smol_status st = smol_chat_tokenize(v, o->system ? m : m + 1, o->system ? 2 : 1, ids,
+                                                  n_ids, &chat);
+        if (st != SMOL_UNSUPPORTED) {
+            if (st != SMOL_OK) *err = chat;
+            return st;
+        }
+        if (o->system) {
+            *err = chat;
+            return st;
+        }
+        if (!o->quiet) fprintf(stderr, "smol: note: %s; the prompt is continued as it is\n", chat.msg);
+    }
+    return smol_tokenize(v, text, n, SMOL_ADD_SPECIAL, ids, n_ids, err);
+}
+
+/* ---- the answer ------------------------------------------------------------------------------- */
+
+struct printer { bool broken; int error; };
+
+static bool print_text(void *arg, const char *bytes, size_t n)
+{
+    struct printer *p = arg;
+    if (fwrite(bytes, 1, n, stdout) == n && fflush(stdout) == 0) return true;
+    p->broken = true;
+    p->error = errno;
+    return false;
+}
+
+static smol_status make_sampler(const struct sm_options *o, const smol_model *m,
+                                smol_sampler **out, smol_error *err)
+{
+    smol_sampling s;
+    smol_sampling_default(&s);
+    s.temp = o->temp;
+    s.top_k = o->top_k;
+    s.top_p = o->top_p;
+    s.min_p = o->min_p;
+    s.typical = o->typical;
+    s.seed = o->seed;
+    s.repeat_penalty = o->repeat_penalty;
+    s.repeat_last = o->repeat_last;
+    s.frequency_penalty = o->frequency_penalty;
+    s.presence_penalty = o->presence_penalty;
+    s.dry_multiplier = o->dry_multiplier;
+    s.dry_base = o->dry_base;
+    s.dry_allowed = o->dry_allowed;
+    s.dry_last = o->dry_last;
+    return smol_sampler_new(out, m, &s, err);
+}
+
+static void print_summary(const struct sm_options *o, const smol_model *m, const smol_outcome *out)
+{
+    static const char *const reasons[] = {"ended", "stopped at a stop string", "reached the limit",
+                                          "filled the context", "interrupted"};
+    smol_stats s;
+    if (o->quiet) return;
+    smol_model_stats(m, &s);
+    fprintf(stderr, "\nsmol: prompt %llu tokens in %.2f s; answer %llu tokens, %.2f tokens/s, %s",
+            (unsigned long long)s.tokens_prompt, s.seconds_prompt,
+            (unsigned long long)out->n_tokens,
+            s.seconds_decode > 0 ? (double)s.tokens_generated / s.seconds_decode : 0.0,
+            reasons[out->reason]);
+    if (s.predicted_tok_s > 0) fprintf(stderr, "; predicted %.2f tokens/s", s.predicted_tok_s);
+    if (s.expert_uses)
+        fprintf(stderr, "; experts: %.1f %% missed, %.1f MB read, waited %.2f s",
+                100.0 * (double)s.expert_misses / (double)s.expert_uses, (double)s.bytes_read * 1e-6,
+                s.demand_wait_seconds);
+    fprintf(stderr, "; memory %.1f of %.1f MiB\n", (double)s.peak_rss_bytes / 1048576.0,
+            (double)s.budget_bytes / 1048576.0);
+}
+
+static smol_status answer(const struct sm_options *o, smol_model *m, const char *text, size_t n,
+                          struct printer *printer, smol_outcome *out, smol_error *err)
+{
+    smol_session *session = NULL;
+    smol_sampler *sampler = NULL;
+    int32_t *ids = NULL;
+    size_t n_ids = 0;
+    const smol_generation g = {.max_tokens = o->n_predict, .stop = o->stop, .n_stop = o->n_stop,
+                               .text = print_text, .arg = printer, .cancel = &sm_interrupted};
+    smol_status st = encode(o, smol_model_vocab(m), text, n, &ids, &n_ids, err);
+    if (st == SMOL_OK && n_ids == 0) {
+        err->code = st = SMOL_ARG;
+        (void)snprintf(err->msg, sizeof err->msg, "the prompt is empty");
+        err->at = UINT64_MAX;
+    }
+    if (st == SMOL_OK) st = make_sampler(o, m, &sampler, err);
+    if (st == SMOL_OK) st = smol_session_new(&session, m, err);
+    if (st == SMOL_OK) st = smol_session_sync(session, ids, n_ids, err);
+    sm_progress_clear();
+    if (st == SMOL_OK) st = smol_generate(session, sampler, &g, out, err);
+    smol_session_free(session);
+    smol_sampler_free(sampler);
+    smol_free(ids);
+    return st;
+}
+
+int sm_cmd_run(const struct sm_options *o, int argc, char **argv)
+{
+    smol_params params;
+    smol_model *m = NULL;
+    smol_outcome out = {0, SMOL_ENDED};
+    smol_error err = {0};
+    struct printer printer = {0};
+    const char *text = NULL;
+    char *owned = NULL;
+    size_t n = 0;
+    (void)argc;
+    int code = read_prompt(o, &text, &n, &owned);
+    if (code != SM_EXIT_DONE) return code;
+    sm_catch_interrupt();
+    sm_model_params(o, &params);
+    smol_status st = smol_model_open(&m, argv[0], &params, &err);
+    if (st == SMOL_OK) {
+        sm_model_notes(o, m);
+        st = answer(o, m, text, n, &printer, &out, &err);
+        if (st == SMOL_OK && !printer.broken && out.n_tokens) (void)print_text(&printer, "\n", 1);
+    }
+    sm_progress_clear();
+    if (printer.broken && printer.error == EPIPE) code = SM_EXIT_DONE; /* the reader had enough */
+    else if (printer.broken)
+        code = sm_complain(SM_EXIT_FAILED, "cannot write the answer: %s", strerror(printer.error));
+    else if (st == SMOL_CANCELLED) code = 130;
+    else if (st != SMOL_OK) code = sm_report(&err);
+    else print_summary(o, m, &out);
+    if (m && st == SMOL_OK && !sm_write_stats(o, m)) code = SM_EXIT_FAILED;
+    smol_model_free(m);
+    free(owned);
+    return code;
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+#include "model_args.h"
+#include "command.h"
+#include "json.h"
+#include "progress.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+volatile bool sm_interrupted;
+
+static void on_interrupt(int sig)
+{
+    sm_interrupted = true;
+    (void)signal(sig, SIG_DFL); /* a second Ctrl-C ends the program */
+}
+
+void sm_catch_interrupt(void)
+{
+    struct sigaction sa;
+    memset(&sa, 0, sizeof sa);
+    sa.sa_handler = on_interrupt;
+    sigemptyset(&sa.sa_mask);
+    (void)sigaction(SIGINT, &sa, NULL);
+    (void)signal(SIGPIPE, SIG_IGN); /* writes report EPIPE instead */
+}
+
+void sm_model_params(const struct sm_options *o, smol_params *p)
+{
+    smol_params_default(p);
+    p->memory_bytes = o->memory_bytes;
+    p->threads = o->n_threads;
+    p->ctx = o->n_ctx;
+    p->chunk = o->n_chunk;
+    p->pool = o->n_pool;
+    p->kv = (smol_kv)o->kv;
+    p->cpu = o->cpu;
+    p->verify = o->verify;
+    p->flash_mb_s = o->flash_mb_s;
+    p->flash_us = o->flash_us;
+    p->progress = sm_progress_show;
+    p->cancel = &sm_interrupted;
+    sm_progress_init(o->quiet);
+}
+
+void sm_model_notes(const struct sm_options *o, const smol_model *m)
+{
+    const smol_plan *p = smol_model_plan(m);
+    smol_stats st;
+    sm_progress_clear();
+    if (o->quiet) return;
+    smol_model_stats(m, &st);
+    if (p->note[0]) fprintf(stderr, "smol: note: %s\n", p->note);
+    if (!st.direct && p->n_pool && !p->experts_resident)
+        fprintf(stderr, "smol: note: the file system refuses direct reads; experts are read through "
+                        "the page cache and dropped behind\n");
+    for (unsigned i = 0; i < st.n_loss_levers; i++)
+        fprintf(stderr, "smol: note: lossy: %s\n", st.loss_levers[i]);
+}
+
+static double rate(uint64_t n, double seconds) { return seconds > 0 ? (double)n / seconds : 0; }
+
+static bool write_object(FILE *f, const smol_stats *s)
+{
+    struct sm_json j;
+    sm_json_begin(&j, f, true);
+    sm_json_open(&j, NULL, '{');
+    sm_json_uint(&j, "tokens_prompt", s->tokens_prompt);
+    sm_json_uint(&j, "tokens_generated", s->tokens_generated);
+    sm_json_num(&j, "seconds_load", s->seconds_load);
+    sm_json_num(&j, "seconds_prompt", s->seconds_prompt);
+    sm_json_num(&j, "seconds_decode", s->seconds_decode);
+    sm_json_num(&j, "tok_s_prompt", rate(s->tokens_prompt, s->seconds_prompt));
+    sm_json_num(&j, "tok_s_decode", rate(s->tokens_generated, s->seconds_decode));
+    sm_json_uint(&j, "peak_rss_bytes", s->peak_rss_bytes);
+    sm_json_uint(&j, "budget_bytes", s->budget_bytes);
+    sm_json_uint(&j, "pool_slots_per_layer", s->pool_slots_per_layer);
+    sm_json_uint(&j, "expert_uses", s->expert_uses);
+    sm_json_uint(&j, "expert_misses", s->expert_misses);
+    sm_json_uint(&j, "prefetch_issued", 0); /* nothing is prefetched yet */
+    sm_json_uint(&j, "prefetch_used", 0);
+    sm_json_uint(&j, "prefetch_wasted_bytes", 0);
+    sm_json_num(&j, "demand_wait_seconds", s->demand_wait_seconds);
+    sm_json_uint(&j, "bytes_read", s->bytes_read);
+    sm_json_uint(&j, "load_bytes_read", s->load_bytes_read);
+    sm_json_uint(&j, "resident_bytes", s->resident_bytes);
+    sm_json_uint(&j, "draft_proposed", 0); /* nothing is drafted yet */
+    sm_json_uint(&j, "draft_accepted", 0);
+    sm_json_bool(&j, "direct_reads", s->direct);
+    sm_json_str(&j, "kernel_level", s->kernel_level);
+    sm_json_num(&j, "predicted_tok_s", s->predicted_tok_s);
+    sm_json_open(&j, "loss_levers", '[');
+    for (unsigned i = 0; i < s->n_loss_levers; i++) sm_json_str(&j, NULL, s->loss_levers[i]);
+    sm_json_close(&j);
+    sm_json_close(&j);
+    return sm_json_end(&j);
+}
+
+bool sm_write_stats(const struct sm_options *o, const smol_model *m)
+{
+    smol_stats s;
+    if (!o->stats) return true;
+    smol_model_stats(m, &s);
+    if (!strcmp(o->stats, "-")) {
+        if (write_object(stdout, &s)) return true;
+        (void)sm_complain(SM_EXIT_FAILED, "cannot write the statistics to standard output");
+        return false;
+    }
+    FILE *f = fopen(o->stats, "w");
+    const bool written = f && write_object(f, &s);
+    const bool closed = !f || fclose(f) == 0;
+    if (written && closed) return true;
+    (void)sm_complain(SM_EXIT_FAILED, "cannot write the statistics to %s: %s", o->stats,
+                      strerror(errno));
+    return false;
+}

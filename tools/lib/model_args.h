@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* What every command that loads a model shares: options to parameters, the notes that go to stderr,
+ * Ctrl-C, and the statistics object. */
+#ifndef SM_TOOLS_MODEL_ARGS_H
+#define SM_TOOLS_MODEL_ARGS_H
+
+#include "options.h"
+#include <smol/smol.h>
+
+/* Parameters as the options say; progress bars on stderr, Ctrl-C sets the cancel flag. */
+void sm_model_params(const struct sm_options *o, smol_params *p);
+/* Catch SIGINT once: the first sets the flag, the second ends the program. */
+void sm_catch_interrupt(void);
+extern volatile bool sm_interrupted;
+/* What a user should know after opening: notes of the plan, reads that are not direct, levers. */
+void sm_model_notes(const struct sm_options *o, const smol_model *m);
+/* Write --stats when it was asked for. False after a failure, which has been reported. */
+bool sm_write_stats(const struct sm_options *o, const smol_model *m);
+
+#endif
