@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+#include "api/api.h"
+#include "cpu/cpu.h"
+
+#include <stdlib.h>
+
+const char *smol_version(void) { return "0.1.0"; }
+
+void smol_params_default(smol_params *p) { *p = (smol_params){.kv = SMOL_KV_F16}; }
+
+smol_status smol_model_open(smol_model **out, const char *path, const smol_params *p, smol_error *err)
+{
+    *out = NULL;
+    smol_model *m = calloc(1, sizeof *m);
+    if (!m) return SM_FAIL(err, NOMEM, "no memory for the model");
+    const smol_status st = sm_engine_open(&m->engine, path, p, err);
+    if (st != SMOL_OK) {
+        smol_model_free(m);
+        return st;
+    }
+    m->vocab.tok = m->engine.tok;
+    m->vocab.gguf = m->engine.gguf;
+    *out = m;
+    return SMOL_OK;
+}
+
+void smol_model_free(smol_model *m)
+{
+    if (!m) return;
+    sm_engine_close(&m->engine);
+    free(m);
+}
+
+smol_status smol_plan_file(const char *path, const smol_params *p, smol_plan *out, smol_error *err)
+{
+    return sm_engine_plan(path, p, out, err);
+}
+
+const smol_plan *smol_model_plan(const smol_model *m) { return &m->engine.plan_info; }
+
+size_t smol_model_n_vocab(const smol_model *m) { return m->engine.model->hp.n_vocab; }
+
+const smol_vocab *smol_model_vocab(const smol_model *m) { return m->vocab.tok ? &m->vocab : NULL; }
+
+void smol_model_stats(const smol_model *m, smol_stats *out) { sm_engine_stats(&m->engine, out); }
+
+void smol_cpu_text(char *buf, size_t n) { sm_cpu_features(buf, n); }
+
+/* ---- sessions ------------------------------------------------------------------------------- */
+
+smol_status smol_session_new(smol_session **out, smol_model *m, smol_error *err)
+{
+    *out = NULL;
+    smol_session *s = calloc(1, sizeof *s);
+    if (!s) return SM_FAIL(err, NOMEM, "no memory for the session");
+    const smol_status st = sm_session_open(&s->session, &m->engine, err);
+    if (st != SMOL_OK) {
+        free(s);
+        return st;
+    }
+    *out = s;
+    return SMOL_OK;
+}
+
+void smol_session_free(smol_session *s)
+{
+    if (!s) return;
+    sm_session_close(&s->session);
+    free(s);
+}
+
+smol_status smol_session_sync(smol_session *s, const int32_t *tokens, size_t n, smol_error *err)
+{
+    return sm_session_sync(&s->session, tokens, n, err);
+}
+
+smol_status smol_session_append(smol_session *s, int32_t token, smol_error *err)
+{
+    return sm_session_append(&s->session, token, err);
+}
+
+size_t smol_session_length(const smol_session *s) { return s->session.n; }
+
+const float *smol_session_logits(const smol_session *s)
+{
+    return s->session.have_logits ? s->session.e->graph.logits : NULL;
+}
+
+smol_status smol_session_score(smol_session *s, const int32_t *tokens, size_t n, smol_score_fn fn,
+                               void *arg, smol_error *err)
+{
+    return sm_session_score(&s->session, tokens, n, fn, arg, err);
+}
