@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+/* The tensors of one file taken together. Honest files are gap-free (stock tools refuse others), so
+ * a tensor that does not begin where the one before it ends betrays a type of another size: a fork's
+ * type under the same id, or a broken writer. Any order of the records is fine. */
+#include "base/mem.h"
+#include "gguf/gguf_internal.h"
+#include "quant/quant.h"
+
+#include <inttypes.h>
+
+/* PrismML's early files use id 42 for blocks of 128 in 34 bytes and id 40 for 32 in 6 bytes. */
+uint64_t sm_gguf_fork_bytes(const struct sm_tensor_info *t)
+{
+    const uint64_t block = t->type == SM_Q2_0 ? 128 : t->type == SM_NVFP4 ? 32 : 0;
+    const uint64_t block_bytes = t->type == SM_Q2_0 ? 34 : 6;
+    if (block == 0 || t->dim[0] % block) return 0;
+    uint64_t bytes = t->dim[0] / block * block_bytes; /* less than t->bytes: no overflow */
+    for (unsigned i = 1; i < 4; i++) bytes *= t->dim[i];
+    return bytes;
+}
+
+static bool before(const struct sm_gguf *g, uint32_t a, uint32_t b)
+{
+    return g->tensor[a].at < g->tensor[b].at;
+}
+
+static void sift_down(const struct sm_gguf *g, uint32_t *v, size_t root, size_t n)
+{
+    for (size_t child; (child = 2 * root + 1) < n; root = child) {
+        if (child + 1 < n && before(g, v[child], v[child + 1])) child++;
+        if (!before(g, v[root], v[child])) return;
+        const uint32_t t = v[root];
+        v[root] = v[child];
+        v[child] = t;
+    }
+}
+
+/* Heap sort: no extra memory, no bad case. */
+static void sort_by_offset(const struct sm_gguf *g, uint32_t *v, size_t n)
+{
+    for (size_t i = n / 2; i-- > 0;) sift_down(g, v, i, n);
+    for (size_t i = n; i-- > 1;) {
+        const uint32_t t = v[0];
+        v[0] = v[i];
+        v[i] = t;
+        sift_down(g, v, 0, i);
+    }
+}
+
+/* b is the next tensor after a (NULL: b is the first) and should begin at `expected`. */
+static smol_status wrong_offset(const struct sm_gguf *g, const struct sm_tensor_info *a,
+                                const struct sm_tensor_info *b, uint64_t expected, smol_error *err)
+{
+    char qa[SM_GGUF_QUOTE], qb[SM_GGUF_QUOTE];
+    (void)sm_gguf_quote(qb, b->name, strlen(b->name));
+    if (!a)
+        return SM_FAIL_AT(err, FORMAT, b->at,
+                          "the first tensor '%s' (%s): expected at byte %" PRIu64 ", found at %" PRIu64,
+                          qb, sm_type_name(b->type), expected, b->at);
+    (void)sm_gguf_quote(qa, a->name, strlen(a->name));
+    const uint64_t fork = sm_gguf_fork_bytes(a);
+    if (fork && b->at == a->at + sm_round_up64(fork, g->alignment))
+        return SM_FAIL_AT(err, UNSUPPORTED, a->at,
+                          "unsupported fork variant: tensor '%s' (%s): expected %" PRIu64
+                          " bytes at byte %" PRIu64 ", found %" PRIu64 " as in PrismML's fork",
+                          qa, sm_type_name(a->type), a->bytes, a->at, fork);
+    return SM_FAIL_AT(err, FORMAT, b->at,
+                      "tensor '%s': expected at byte %" PRIu64 ", found at %" PRIu64
+                      ": '%s' (%s) is %s than its type says",
+                      qb, expected, b->at, qa, sm_type_name(a->type),
+                      b->at < expected ? "shorter" : "longer");
+}
+
+static const struct sm_tensor_info *nth(const struct sm_gguf *g, const uint32_t *order, size_t i)
+{
+    return &g->tensor[order ? order[i] : i];
+}
+
+smol_status sm_gguf_check_layout(const struct sm_gguf *g, smol_error *err)
+{
+    const size_t n = g->n_tensors;
+    uint32_t *order = NULL;
+    smol_status st = SMOL_OK;
+    bool sorted = true;
+    for (size_t i = 1; i < n && sorted; i++) sorted = g->tensor[i - 1].at < g->tensor[i].at;
+    if (!sorted) {
+        void *p;
+        SM_TRY(sm_gguf_alloc(&p, n * sizeof *order, err));
+        order = p;
+        for (size_t i = 0; i < n; i++) order[i] = (uint32_t)i;
+        sort_by_offset(g, order, n);
+    }
+    uint64_t expected = g->data_at;
+    for (size_t i = 0; i < n; i++) {
+        const struct sm_tensor_info *t = nth(g, order, i);
+        if (t->at != expected) {
+            st = wrong_offset(g, i ? nth(g, order, i - 1) : NULL, t, expected, err);
+            break;
+        }
+        expected = sm_round_up64(t->at + t->bytes, g->alignment); /* inside the file: no wrap */
+    }
+    sm_mem_free(order, n * sizeof *order);
+    return st;
+}
