@@ -58,8 +58,8 @@ void sm_codes_iq2_s(const uint8_t *b, struct sm_codes *c)
     c->d = sm_f32_of_f16(sm_ld16(b)) * 0.125f;
     sub_of_nibbles(b + 74, c);
     for (int l = 0; l < 32; l++) {
-        const unsigned index = qs[l] | ((qh[l / 4] >> (2 * (l % 4))) & 3u) << 8;
-        put_iq2(c->q + 8 * l, sm_grid_iq2s[index], signs[l]);
+        const unsigned high = (unsigned)(qh[l / 4] >> (2 * (l % 4))) & 3;
+        put_iq2(c->q + 8 * l, sm_grid_iq2s[qs[l] | high << 8], signs[l]);
     }
 }
 
@@ -88,8 +88,8 @@ void sm_codes_iq3_s(const uint8_t *b, struct sm_codes *c)
         c->sub[2 * g] = c->sub[2 * g + 1] = (int16_t)(2 * s + 1);
         for (int i = 0; i < 32; i++) {
             const int j = i / 4;
-            const unsigned index = qs[8 * g + j] | ((qh[g] >> j) & 1u) << 8;
-            const int v = 2 * ((sm_grid_iq3s[index] >> (3 * (i % 4))) & 7) + 1;
+            const unsigned high = (unsigned)(qh[g] >> j) & 1;
+            const int v = 2 * ((sm_grid_iq3s[qs[8 * g + j] | high << 8] >> (3 * (i % 4))) & 7) + 1;
             c->q[32 * g + i] = (int8_t)(((signs[4 * g + i / 8] >> (i % 8)) & 1) ? -v : v);
         }
     }
@@ -124,7 +124,7 @@ void sm_codes_iq1_m(const uint8_t *b, struct sm_codes *c)
     for (int g = 0; g < 16; g++)
         c->sub[g] = (int16_t)(2 * ((sm_ld16(sc + 2 * (g / 4)) >> (3 * (g % 4))) & 7) + 1);
     for (int l = 0; l < 32; l++) {
-        const unsigned h = (qh[l / 2] >> (4 * (l % 2))) & 15u;
+        const unsigned h = (unsigned)(qh[l / 2] >> (4 * (l % 2))) & 15;
         put_iq1(c->q + 8 * l, sm_grid_iq1s[qs[l] | (h & 7) << 8], h & 8 ? -1 : 1);
     }
 }

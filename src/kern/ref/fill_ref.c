@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/* The reference level of the kernel table: every entry. */
+#include "kern/ref/ref.h"
+
+#define X(ID, fmt)                                                                                 \
+    static void mul_##fmt(float *y, size_t ldy, const uint8_t *w, size_t n_groups,                 \
+                          const struct sm_acts *x)                                                 \
+    {                                                                                              \
+        sm_mul_x8_ref(SM_##ID, y, ldy, w, n_groups, x);                                            \
+    }                                                                                              \
+    static void pack_##fmt(uint8_t *dst, const uint8_t *rows, size_t row_bytes, size_t n_rows,     \
+                           size_t n_cols)                                                          \
+    {                                                                                              \
+        sm_x8_pack(SM_##ID, dst, rows, row_bytes, n_rows, n_cols);                                 \
+    }
+SM_REF_X8_LIST(X)
+#undef X
+
+void sm_kern_fill_ref(struct sm_kern *k)
+{
+#define X(ID, fmt)                                                                                 \
+    k->mul_x8[SM_##ID] = mul_##fmt;                                                                \
+    k->pack_x8[SM_##ID] = pack_##fmt;
+    SM_REF_X8_LIST(X)
+#undef X
+    k->mul_rows[SM_F32] = sm_mul_rows_f32_ref;
+    k->mul_rows[SM_F16] = sm_mul_rows_f16_ref;
+    k->mul_rows[SM_BF16] = sm_mul_rows_bf16_ref;
+    k->quantize_32 = sm_quantize_32_ref;
+    k->quantize_256 = sm_quantize_256_ref;
+    k->dot = sm_dot_ref;
+    k->rms_norm = sm_rms_norm_ref;
+    k->silu_mul = sm_silu_mul_ref;
+    k->axpy = sm_axpy_ref;
+    k->add = sm_add_ref;
+    k->exp = sm_exp_ref;
+    k->rope_half = sm_rope_half_ref;
+    k->rope_adjacent = sm_rope_adjacent_ref;
+    k->attn_chunk[SM_KV_F32] = sm_attn_chunk_f32_ref;
+    k->attn_chunk[SM_KV_F16] = sm_attn_chunk_f16_ref;
+    k->attn_chunk[SM_KV_Q8_0] = sm_attn_chunk_q8_0_ref;
+    k->kv_store[SM_KV_F32] = sm_kv_store_f32_ref;
+    k->kv_store[SM_KV_F16] = sm_kv_store_f16_ref;
+    k->kv_store[SM_KV_Q8_0] = sm_kv_store_q8_0_ref;
+}
