@@ -19,7 +19,7 @@ void sm_log_set(sm_log_fn fn, void *arg, int max_level)
     sink.max_level = fn ? max_level : 0;
 }
 
-void sm_log(int level, const char *fmt, ...)
+void sm_log_note(int level, const char *fmt, ...)
 {
     char text[400];
     va_list ap;

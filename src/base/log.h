@@ -19,6 +19,6 @@ typedef void (*sm_log_fn)(void *arg, int level, const char *text);
 /* Take notes up to `max_level` (fn == NULL: none). Set it before models are opened: not while
  * other threads of the library run. */
 void sm_log_set(sm_log_fn fn, void *arg, int max_level);
-SM_PRINTF(2, 3) void sm_log(int level, const char *fmt, ...);
+SM_PRINTF(2, 3) void sm_log_note(int level, const char *fmt, ...);
 
 #endif

@@ -245,6 +245,13 @@ static smol_status too_short(const struct sm_file *f, uint64_t at, size_t n, uin
                       (unsigned long long)end);
 }
 
+/* Nothing could be read at `at`: the end is there, or before it. */
+static uint64_t found_end(const struct sm_file *f, uint64_t at)
+{
+    struct stat st;
+    return !fstat(f->fd, &st) && (uint64_t)st.st_size < at ? (uint64_t)st.st_size : at;
+}
+
 /* Buffered reads of exactly n bytes at `at`; the caller drops the pages. For the sentence, the
  * caller's request may be larger: want_at, want_n. */
 static smol_status read_buffered(struct sm_file *f, uint64_t at, uint8_t *buf, size_t n,
@@ -256,7 +263,7 @@ static smol_status read_buffered(struct sm_file *f, uint64_t at, uint8_t *buf, s
             return SM_FAIL_SYS(err, SM_PATH_FMT ": cannot read %zu bytes at %llu", SM_PATH(f->path),
                                n - done, (unsigned long long)(at + done));
         }
-        if (got == 0) return too_short(f, want_at, want_n, at + done, err);
+        if (got == 0) return too_short(f, want_at, want_n, found_end(f, at + done), err);
         done += (size_t)got;
         atomic_fetch_add(&f->n_read, (uint64_t)got);
     }

@@ -25,6 +25,7 @@ int __wrap_posix_memalign(void **out, size_t align, size_t n);
 char *__wrap_strdup(const char *s);
 void __wrap_free(void *p);
 void *__wrap_mmap(void *p, size_t n, int prot, int flags, int fd, off_t at);
+void *__wrap_mmap64(void *p, size_t n, int prot, int flags, int fd, off_t at);
 int __wrap_munmap(void *p, size_t n);
 
 static atomic_uint_fast64_t count, fail_number;
@@ -93,6 +94,12 @@ void *__wrap_mmap(void *p, size_t n, int prot, int flags, int fd, off_t at)
     void *q = __real_mmap(p, n, prot, flags, fd, at);
     if (q != MAP_FAILED) atomic_fetch_add(&live, 1);
     return q;
+}
+
+/* What mmap is called with -D_FILE_OFFSET_BITS=64; the same function where long has 64 bits. */
+void *__wrap_mmap64(void *p, size_t n, int prot, int flags, int fd, off_t at)
+{
+    return __wrap_mmap(p, n, prot, flags, fd, at);
 }
 
 int __wrap_munmap(void *p, size_t n)

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+#include "tap.h"
+
+#include "plat/plat.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MAX_N 64
+
+struct shared {
+    struct sm_pool *pool;
+    atomic_uint ran[MAX_N];
+    unsigned step[MAX_N]; /* plain: the barrier is what orders them */
+    unsigned n_steps, wrong, n_seen;
+    cpu_set_t mask[MAX_N];
+    double sum[MAX_N];
+};
+
+static double cpu_seconds(void)
+{
+    struct timespec t = { 0, 0 };
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void job_count(void *arg, unsigned worker, unsigned n)
+{
+    struct shared *s = arg;
+    atomic_fetch_add(&s->ran[worker], 1);
+    if (worker == 0) s->n_seen = n;
+}
+
+/* Each step every worker writes its own number and, after the barrier, reads all others. */
+static void job_steps(void *arg, unsigned worker, unsigned n)
+{
+    struct shared *s = arg;
+    unsigned wrong = 0;
+    for (unsigned i = 1; i <= s->n_steps; i++) {
+        s->step[worker] = i;
+        sm_pool_barrier(s->pool);
+        for (unsigned w = 0; w < n; w++) wrong += s->step[w] != i;
+        sm_pool_barrier(s->pool);
+    }
+    s->sum[worker] = wrong;
+}
+
+static void test_size(unsigned n)
+{
+    struct shared s;
+    smol_error err = { 0 };
+    memset(&s, 0, sizeof s);
+    if (!TAP_OK(sm_pool_new(&s.pool, n, &err) == SMOL_OK, "%u threads %s", n, err.msg)) return;
+    TAP_IS_INT(sm_pool_size(s.pool), n, "size");
+    const unsigned n_jobs = n > 8 ? 50 : 1000;
+    for (unsigned i = 0; i < n_jobs; i++) sm_pool_run(s.pool, job_count, &s);
+    unsigned wrong = 0;
+    for (unsigned w = 0; w < MAX_N; w++) wrong += atomic_load(&s.ran[w]) != (w < n ? n_jobs : 0);
+    TAP_OK(wrong == 0 && s.n_seen == n, "%u jobs ran once on each of %u workers", n_jobs, n);
+
+    s.n_steps = n > 8 ? 10 : 300;
+    sm_pool_run(s.pool, job_steps, &s);
+    double late = 0;
+    for (unsigned w = 0; w < n; w++) late += s.sum[w];
+    TAP_OK(late == 0, "%u barriers: everybody's writes are seen by all", 2 * s.n_steps);
+
+    sm_sleep_ns(2000000); /* workers fall asleep and must wake up again */
+    sm_pool_run(s.pool, job_count, &s);
+    TAP_IS_INT(atomic_load(&s.ran[n - 1]), n_jobs + 1, "wakes from sleep");
+    sm_pool_free(s.pool);
+}
+
+static void test_idle(unsigned n)
+{
+    struct shared s;
+    memset(&s, 0, sizeof s);
+    if (!TAP_OK(!sm_pool_new(&s.pool, n, NULL), "%u threads", n)) return;
+    sm_pool_run(s.pool, job_count, &s);
+    sm_sleep_ns(5000000);
+    const double before = cpu_seconds();
+    sm_sleep_ns(300000000);
+    const double used = cpu_seconds() - before;
+    TAP_OK(used < 0.010, "%u idle threads use %.3f ms of CPU in 300 ms", n, used * 1e3);
+    sm_pool_free(s.pool);
+}
+
+/* One worker is late (it reads from flash): the others must not burn their cores meanwhile. */
+static void job_late(void *arg, unsigned worker, unsigned n)
+{
+    (void)n;
+    if (worker == 0) sm_sleep_ns(200000000);
+    sm_pool_barrier(((struct shared *)arg)->pool);
+}
+
+static void test_late(void)
+{
+    struct shared s;
+    memset(&s, 0, sizeof s);
+    if (!TAP_OK(!sm_pool_new(&s.pool, 2, NULL), "2 threads")) return;
+    const double before = cpu_seconds();
+    sm_pool_run(s.pool, job_late, &s);
+    const double used = cpu_seconds() - before;
+    TAP_OK(used < 0.010, "waiting 200 ms at a barrier uses %.3f ms of CPU", used * 1e3);
+    sm_pool_free(s.pool);
+}
+
+static void job_mask(void *arg, unsigned worker, unsigned n)
+{
+    struct shared *s = arg;
+    (void)n;
+    if (sched_getaffinity(0, sizeof s->mask[worker], &s->mask[worker])) CPU_ZERO(&s->mask[worker]);
+}
+
+/* With a core for each, every worker but the caller has one of its own; the process keeps its mask;
+ * with more threads than cores nobody is pinned; a narrower mask is respected. */
+static void test_masks(void)
+{
+    struct shared s;
+    cpu_set_t old, both, one;
+    memset(&s, 0, sizeof s);
+    const unsigned cores = sm_cores_allowed();
+    if (sched_getaffinity(0, sizeof old, &old) || cores > MAX_N / 2) {
+        TAP_SKIP(1, "too many cores");
+        return;
+    }
+    TAP_IS_INT(cores, CPU_COUNT(&old), "allowed cores");
+    if (cores > 1 && !sm_pool_new(&s.pool, cores, NULL)) {
+        sm_pool_run(s.pool, job_mask, &s);
+        unsigned wrong = 0;
+        for (unsigned w = 1; w < cores; w++) {
+            wrong += CPU_COUNT(&s.mask[w]) != 1;
+            for (unsigned v = 1; v < w; v++) wrong += CPU_EQUAL(&s.mask[w], &s.mask[v]);
+            CPU_AND(&both, &s.mask[w], &old);
+            wrong += CPU_COUNT(&both) != 1;
+        }
+        TAP_OK(wrong == 0, "%u workers on %u cores", cores - 1, cores);
+        TAP_OK(CPU_EQUAL(&s.mask[0], &old), "the caller keeps its mask");
+        sm_pool_free(s.pool);
+    } else {
+        TAP_SKIP(2, "one core");
+    }
+    if (!sm_pool_new(&s.pool, cores + 1, NULL)) {
+        sm_pool_run(s.pool, job_mask, &s);
+        TAP_OK(CPU_EQUAL(&s.mask[cores], &old), "no pins with more threads than cores");
+        sm_pool_free(s.pool);
+    }
+    CPU_ZERO(&one);
+    for (unsigned cpu = 0; cpu < CPU_SETSIZE && !CPU_COUNT(&one); cpu++)
+        if (CPU_ISSET(cpu, &old)) CPU_SET(cpu, &one);
+    if (sched_setaffinity(0, sizeof one, &one)) return;
+    TAP_IS_INT(sm_cores_allowed(), 1, "a mask of one core is seen");
+    if (!sm_pool_new(&s.pool, 2, NULL)) {
+        sm_pool_run(s.pool, job_mask, &s);
+        TAP_OK(CPU_EQUAL(&s.mask[1], &one), "and kept by every worker");
+        sm_pool_free(s.pool);
+    }
+    (void)sched_setaffinity(0, sizeof old, &old);
+}
+
+static void thread_signals(void *arg)
+{
+    sigset_t *set = arg;
+    (void)pthread_sigmask(SIG_BLOCK, NULL, set);
+}
+
+static void job_subnormal(void *arg, unsigned worker, unsigned n)
+{
+    struct shared *s = arg;
+    volatile float tiny = 0x1p-126f;
+    (void)n;
+    s->sum[worker] = (double)(tiny * 0.5f);
+}
+
+static void test_threads(void)
+{
+    struct sm_thread *t = NULL;
+    sigset_t set;
+    smol_error err = { 0 };
+    (void)sigemptyset(&set);
+    TAP_IS_INT(sm_thread_new(&t, thread_signals, &set, "a-name-longer-than-fifteen", &err), SMOL_OK,
+               "a plain thread");
+    sm_thread_join(t);
+    sm_thread_join(NULL);
+    TAP_OK(sigismember(&set, SIGINT) && sigismember(&set, SIGTERM) && !sigismember(&set, SIGSEGV),
+           "signals from outside are left to the program's threads");
+
+    struct shared s;
+    memset(&s, 0, sizeof s);
+    if (!sm_pool_new(&s.pool, 3, NULL)) {
+        sm_pool_run(s.pool, job_subnormal, &s);
+        TAP_OK(s.sum[0] > 0 && s.sum[1] > 0 && s.sum[2] > 0, "subnormals are kept in each worker");
+        sm_pool_free(s.pool);
+    }
+    static const unsigned bad[] = { 0, 65, 1000000, UINT32_MAX };
+    for (unsigned i = 0; i < 4; i++) {
+        memset(&err, 0, sizeof err);
+        TAP_IS_INT(sm_pool_new(&s.pool, bad[i], &err), SMOL_ARG, err.msg);
+        TAP_OK(!s.pool, "nothing is made");
+    }
+    sm_pool_free(NULL);
+}
+
+int main(int argc, char **argv)
+{
+    static const unsigned sizes[] = { 1, 2, 3, 4, 8, 64 };
+    tap_init(argc, argv);
+    for (unsigned i = 0; i < sizeof sizes / sizeof sizes[0]; i++) test_size(sizes[i]);
+    test_idle(2);
+    test_idle(8);
+    test_late();
+    test_masks();
+    test_threads();
+    const uint64_t t0 = sm_now_ns();
+    sm_sleep_ns(3000000);
+    TAP_OK(sm_now_ns() - t0 >= 3000000, "sleeps as long as told");
+    return tap_done();
+}
