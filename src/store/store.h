@@ -35,6 +35,7 @@ struct sm_store_options {
     double flash_latency_us;
     double flash_stream_mb_s; /* the most that one read alone gets; 0: flash_mb_s */
     bool no_direct;         /* buffered reads with drop-behind */
+    size_t piece_bytes;     /* of expert reads; 0: 512 KiB, at most 1 MiB */
 };
 
 SM_NODISCARD smol_status sm_store_new(struct sm_store **out, const struct sm_gguf *g,
@@ -137,6 +138,16 @@ void sm_pager_end(struct sm_store *s);
  * which uses and misses are counted as token-by-token decoding would have them and by which slots
  * are kept. Called once per token and layer, before sm_pager_begin of that token's batch. */
 void sm_pager_note(struct sm_store *s, uint32_t pool, const uint16_t *ids, unsigned k);
+/* Ask for experts before they are needed. Speculative reads yield to demanded ones and together hold
+ * at most (slots - experts one token uses) slots; what does not fit is left out. A later
+ * sm_pager_begin joins reads that are under way. Returns how many of ids are in the pool or being
+ * read. Allowed between begin and end of this or another pool. */
+enum sm_ahead { SM_AHEAD_NEXT, SM_AHEAD_WARM };
+unsigned sm_pager_ask(struct sm_store *s, uint32_t pool, const uint16_t *ids, unsigned n,
+                      enum sm_ahead how);
+/* Proved wrong: reads of these experts that nobody uses stop (those under way land unused). */
+void sm_pager_drop(struct sm_store *s, uint32_t pool, const uint16_t *ids, unsigned n);
+
 /* Empty the counters (not the pools). */
 void sm_pager_reset_stats(struct sm_store *s);
 

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+/* One run of rows: read it, check its scales, put it into place in kernel layout. This is the only
+ * place where weight bytes enter memory, whatever their home, and it runs in the reader threads:
+ * repacking costs 0.1 ms a megabyte there and overlaps the next read of another reader. */
+#include "store/store_int.h"
+
+#include <stdio.h>
+#include <string.h>
+
+size_t sm_stage_bytes(size_t run_bytes, size_t row_bytes, bool verify)
+{
+    const size_t one = sm_round_up(run_bytes + 2 * SM_IO_ALIGN, SM_IO_ALIGN);
+    const size_t pages = verify ? 2 * one + sm_round_up(row_bytes, SM_IO_ALIGN) : one;
+    return pages + SM_IO_ALIGN; /* room to align the first page */
+}
+
+smol_status sm_stage_new(struct sm_stage *st, size_t run_bytes, size_t row_bytes, bool verify,
+                         smol_error *err)
+{
+    const size_t one = sm_round_up(run_bytes + 2 * SM_IO_ALIGN, SM_IO_ALIGN);
+    memset(st, 0, sizeof *st);
+    st->block_bytes = sm_stage_bytes(run_bytes, row_bytes, verify);
+    st->block = sm_mem_new(st->block_bytes);
+    if (!st->block)
+        return SM_FAIL(err, NOMEM, "no memory for a read buffer of %zu bytes", st->block_bytes);
+    const size_t phase = (size_t)((uintptr_t)st->block & (SM_IO_ALIGN - 1));
+    st->data = st->block + (phase ? SM_IO_ALIGN - phase : 0);
+    if (verify) {
+        st->again = st->data + one;
+        st->row = st->again + one;
+    }
+    return SMOL_OK;
+}
+
+void sm_stage_free(struct sm_stage *st)
+{
+    sm_mem_free(st->block, st->block_bytes);
+    memset(st, 0, sizeof *st);
+}
+
+uint32_t sm_run_rows(uint32_t n_rows, size_t row_bytes, size_t bytes)
+{
+    const size_t fit = row_bytes ? bytes / row_bytes & ~(size_t)7 : n_rows;
+    const size_t rows = fit < 8 ? 8 : fit;
+    return rows < n_rows ? (uint32_t)rows : n_rows;
+}
+
+void sm_piece_run(const struct sm_store *s, const struct sm_expert_pool *p, uint32_t slot,
+                  uint32_t expert, uint32_t piece, struct sm_run *run, unsigned *half)
+{
+    unsigned i = 0;
+    while (piece >= p->part[i].n_pieces) piece -= p->part[i++].n_pieces;
+    const struct sm_part *part = &p->part[i];
+    const struct sm_expert_shape *shape = part->shape;
+    const uint32_t row0 = piece * part->rows_per_piece, left = shape->n_out - row0;
+    const uint64_t row = (uint64_t)expert * shape->n_out + row0;
+    const size_t before = shape->x8 ? (size_t)sm_x8_bytes(shape->type, row0, shape->n_in)
+                                    : (size_t)row0 * part->row_bytes;
+    *half = i == SM_PART_DOWN ? SM_HALF_DOWN : SM_HALF_GATE_UP;
+    *run = (struct sm_run){
+        .info = part->info,
+        .file = s->file[part->info->file],
+        .at = part->info->at + row * part->row_bytes,
+        .type = shape->type,
+        .x8 = shape->x8,
+        .n_in = shape->n_in,
+        .row0 = row,
+        .n_rows = left < part->rows_per_piece ? left : part->rows_per_piece,
+        .row_bytes = part->row_bytes,
+        .expert = (int32_t)expert,
+        .dst = p->arena + (size_t)slot * p->info.slot_bytes + shape->offset_bytes + before,
+    };
+}
+
+smol_status sm_limited_read(struct sm_store *s, struct sm_file *f, uint64_t at, size_t n,
+                            uint8_t *stage, const uint8_t **data, smol_error *err)
+{
+    const uint64_t from = at & ~(uint64_t)(SM_IO_ALIGN - 1);
+    const size_t whole = (size_t)(sm_round_up64(at + n, SM_IO_ALIGN) - from);
+    const uint64_t start = sm_now_ns(), due = sm_limit_enter(&s->limit, whole, start);
+    SM_TRY(sm_file_read_direct(f, at, n, stage, data, err));
+    if (due) {
+        const uint64_t now = sm_now_ns();
+        if (now < due) sm_sleep_ns(due - now);
+    }
+    return SMOL_OK;
+}
+
+/* "file: tensor T, expert E, row R at byte A: why"; the name of the file without its folders, since
+ * a message has 200 bytes. */
+static smol_status fail_run(const struct sm_run *run, uint64_t row, uint64_t at,
+                            const smol_error *cause, smol_error *err)
+{
+    const char *path = sm_file_path(run->file), *slash = strrchr(path, '/');
+    char expert[24] = "";
+    if (run->expert >= 0) (void)snprintf(expert, sizeof expert, ", expert %d", (int)run->expert);
+    if (err && err->code != SMOL_OK) return cause->code;
+    (void)sm_fail(err, cause->code, cause->sys, at, cause->where,
+                  "%s: tensor %s%s, row %llu at byte %llu: %s", slash ? slash + 1 : path,
+                  run->info->name, expert, (unsigned long long)row, (unsigned long long)at,
+                  cause->msg);
+    return cause->code;
+}
+
+static smol_status check_finite(const struct sm_run *run, const uint8_t *rows, smol_error *err)
+{
+    const struct sm_traits *t = sm_traits_of(run->type);
+    const size_t per_row = t->block_bytes ? run->row_bytes / t->block_bytes : 0;
+    if (sm_blocks_finite(run->type, rows, per_row * run->n_rows)) return SMOL_OK;
+    for (uint32_t r = 0; r < run->n_rows; r++) {
+        for (size_t b = 0; b < per_row; b++) {
+            const size_t into = (size_t)r * run->row_bytes + b * t->block_bytes;
+            if (sm_blocks_finite(run->type, rows + into, 1)) continue;
+            smol_error cause = {0};
+            (void)SM_FAIL(&cause, FORMAT, "a scale is infinite or not a number");
+            return fail_run(run, run->row0 + r, run->at + into, &cause, err);
+        }
+    }
+    return SMOL_OK;
+}
+
+static smol_status read_rows(struct sm_store *s, const struct sm_run *run, uint8_t *stage,
+                             const uint8_t **rows, smol_error *err)
+{
+    smol_error cause = {0};
+    const size_t n = (size_t)run->n_rows * run->row_bytes;
+    if (sm_limited_read(s, run->file, run->at, n, stage, rows, &cause) == SMOL_OK) return SMOL_OK;
+    return fail_run(run, run->row0, run->at, &cause, err);
+}
+
+smol_status sm_run_verify(struct sm_store *s, struct sm_stage *st, const struct sm_run *run,
+                          smol_error *err)
+{
+    const uint8_t *rows;
+    SM_TRY(read_rows(s, run, st->again, &rows, err));
+    for (uint32_t r = 0; r < run->n_rows; r++) {
+        const uint8_t *want = rows + (size_t)r * run->row_bytes, *have;
+        if (run->x8) {
+            sm_x8_unpack_row(run->type, run->dst, r, run->n_in, st->row);
+            have = st->row;
+        } else {
+            have = run->dst + (size_t)r * run->row_bytes;
+        }
+        if (!memcmp(have, want, run->row_bytes)) continue;
+        size_t i = 0;
+        while (have[i] == want[i]) i++;
+        smol_error cause = {0};
+        (void)SM_FAIL(&cause, IO, "verification failed: in memory %02x, on disk %02x", have[i],
+                      want[i]);
+        const uint64_t at = run->at + (uint64_t)r * run->row_bytes + i;
+        return fail_run(run, run->row0 + r, at, &cause, err);
+    }
+    return SMOL_OK;
+}
+
+smol_status sm_run_read(struct sm_store *s, struct sm_stage *st, const struct sm_run *run,
+                        smol_error *err)
+{
+    const uint8_t *rows;
+    SM_TRY(read_rows(s, run, st->data, &rows, err));
+    SM_TRY(check_finite(run, rows, err));
+    if (run->x8) {
+        const sm_pack_x8_fn pack = s->opt.kern ? s->opt.kern->pack_x8[run->type] : NULL;
+        if (pack) pack(run->dst, rows, run->row_bytes, run->n_rows, run->n_in);
+        else sm_x8_pack(run->type, run->dst, rows, run->row_bytes, run->n_rows, run->n_in);
+    } else {
+        memcpy(run->dst, rows, (size_t)run->n_rows * run->row_bytes);
+    }
+    return s->opt.verify ? sm_run_verify(s, st, run, err) : SMOL_OK;
+}

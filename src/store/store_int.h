@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT */
+/* Inside the store. Files:
+ *   store.c    declare tensors, sizes, free, statistics
+ *   load.c     allocate and read everything that stays
+ *   run.c      one run of rows: read, check, pack into place, verify
+ *   limit.c    the built-in slow flash
+ *   sched.c    reader threads, queue of pieces by class
+ *   slots.c    states of the slots of one expert pool, and their invariants
+ *   policy.c   the logical pool: counting and what to keep
+ *   pager.c    begin / take / give / end
+ *   rows.c     single rows
+ *
+ * Threads. The decoding thread owns everything. What readers share is guarded by sched.mu: slots,
+ * queues, the bulk cursor, the failure of the present use. Weight bytes in a slot are written by
+ * readers without the lock while the slot is LOADING, and read by others only after the completion
+ * under the lock made the part ready. */
+#ifndef SM_STORE_INT_H
+#define SM_STORE_INT_H
+
+#include "base/mem.h"
+#include "store/policy.h"
+#include "store/store.h"
+#include <pthread.h>
+
+#define SM_READERS_MAX 8u
+#define SM_NO_SLOT 0xffffu
+/* 256 KiB to 1 MiB do equally well on flash that reaches its bandwidth with three reads under way;
+ * half a MiB lets a DEMAND read wait 2 ms at most behind a speculative piece at 278 MB/s. */
+#define SM_PIECE_BYTES ((size_t)512 << 10)
+#define SM_PIECE_BYTES_MAX ((size_t)1 << 20)
+#define SM_RUN_BYTES ((size_t)1 << 20) /* reads of what stays */
+
+struct sm_weight_node {
+    struct sm_weight w; /* handed out */
+    size_t offset;      /* in the resident arena */
+    size_t bytes;       /* there */
+    struct sm_weight_node *next;
+};
+
+/* Consecutive rows of one matrix: where they are and where they go. */
+struct sm_run {
+    const struct sm_tensor_info *info;
+    struct sm_file *file;
+    uint64_t at;         /* byte offset of the first row in the file */
+    uint32_t type;
+    bool x8;
+    uint32_t n_in;
+    uint64_t row0;       /* in the tensor (over all experts), for messages */
+    uint32_t n_rows;
+    size_t row_bytes;
+    int32_t expert;      /* -1: not an expert */
+    uint8_t *dst;        /* kernel layout; starts on a group of 8 rows */
+};
+
+/* What one thread needs to read runs. */
+struct sm_stage {
+    uint8_t *block;      /* one allocation */
+    size_t block_bytes;
+    uint8_t *data;       /* run_bytes + 2 * SM_IO_ALIGN, aligned to SM_IO_ALIGN */
+    uint8_t *again;      /* the same for the second read; NULL without verify */
+    uint8_t *row;        /* one row in file order; NULL without verify */
+};
+
+/* ---- slots ---------------------------------------------------------------------------------- */
+
+enum sm_slot_state {
+    SM_SLOT_EMPTY,
+    SM_SLOT_LOADING,  /* pieces queued or under way; parts may be ready already */
+    SM_SLOT_READY,
+    SM_SLOT_DRAINING, /* cancelled; reads still under way, nothing new starts */
+    SM_SLOT_FAILED    /* a read failed, none is under way; kept while pinned */
+};
+enum sm_io_class { SM_IO_DEMAND, SM_IO_NEXT, SM_IO_WARM, SM_IO_CLASSES };
+enum { SM_PART_GATE, SM_PART_UP, SM_PART_DOWN, SM_PARTS }; /* tensors of an expert */
+enum { SM_HALF_GATE_UP, SM_HALF_DOWN, SM_HALVES };         /* what becomes ready together */
+
+struct sm_slot {
+    struct sm_slot *prev, *next; /* queue of its class, while pieces wait to be started */
+    uint32_t pool;
+    uint32_t generation;         /* counts loads into this slot */
+    uint32_t next_piece;         /* first piece not started */
+    uint32_t n_flying;           /* pieces being read */
+    uint32_t left[SM_HALVES];    /* pieces that have not landed */
+    uint16_t expert;             /* held or being read; meaningless when EMPTY */
+    uint16_t pins;
+    uint8_t state, io_class;
+    bool queued, failed;
+    bool ahead;                  /* read on speculation and not used yet */
+    bool checked[SM_HALVES];     /* verify: compared at first use */
+};
+
+struct sm_part {
+    const struct sm_tensor_info *info; /* NULL: absent (up of a fused pair) */
+    const struct sm_expert_shape *shape;
+    size_t row_bytes;
+    uint32_t rows_per_piece, n_pieces;
+};
+
+struct sm_expert_pool {
+    struct sm_pool_info info;
+    uint32_t index;
+    struct sm_part part[SM_PARTS];
+    uint32_t n_pieces;           /* of an expert */
+    uint32_t n_slots;
+    uint32_t k_max;              /* most experts that one token was noted with */
+    bool complete;               /* every expert has its slot and stays */
+    uint8_t *arena;
+    size_t arena_bytes;
+    void *tables;
+    size_t table_bytes;
+    struct sm_slot *slot;        /* [n_slots] */
+    uint16_t *slot_of;           /* [n_expert] SM_NO_SLOT: in none */
+    struct sm_policy policy;
+};
+
+/* ---- scheduler ------------------------------------------------------------------------------ */
+
+struct sm_reader {
+    struct sm_store *store;
+    struct sm_thread *thread;
+    struct sm_stage stage;
+};
+
+/* Everything that is read once at load, handed out run by run. */
+struct sm_bulk {
+    bool active, stop;
+    struct sm_weight_node **order; /* resident weights by file and offset */
+    size_t n_order, i_order;
+    uint32_t row;                  /* of the present weight */
+    uint32_t pool, expert, piece;  /* of the present complete pool */
+    unsigned n_flying;
+    uint64_t bytes_done, bytes_total;
+    smol_status status;
+    smol_error err;
+};
+
+struct sm_sched {
+    pthread_mutex_t mu;
+    pthread_cond_t work, done;
+    bool ready;                    /* mutex and conditions exist */
+    bool stop;
+    struct sm_slot *head[SM_IO_CLASSES], *tail[SM_IO_CLASSES];
+    unsigned n_flying[SM_IO_CLASSES], cap[SM_IO_CLASSES];
+    struct sm_reader reader[SM_READERS_MAX];
+    unsigned n_readers;
+    struct sm_bulk bulk;
+};
+
+/* ---- the present use of a pool -------------------------------------------------------------- */
+
+enum sm_item_state { SM_ITEM_MISSING, SM_ITEM_PINNED, SM_ITEM_TAKEN, SM_ITEM_GIVEN };
+
+struct sm_use {
+    bool active;
+    struct sm_expert_pool *pool;
+    enum sm_order order;
+    unsigned n, n_taken;
+    unsigned first_missing;      /* no item before it is MISSING */
+    unsigned n_ahead;            /* items read in this use and not taken yet */
+    uint16_t *ids, *slot;        /* [most experts of any pool] */
+    uint8_t *state;              /* enum sm_item_state */
+    uint8_t *was_read;           /* item was read in this use */
+    smol_status status;          /* first failure of a pinned slot */
+    smol_error err;
+};
+
+struct sm_limit {
+    pthread_mutex_t mu;
+    bool ready;
+    double bytes_per_ns, stream_bytes_per_ns, latency_ns; /* 0: no limit */
+    double bus_free_ns;
+};
+
+struct sm_store {
+    const struct sm_gguf *gguf;
+    struct sm_store_options opt;
+    size_t piece_bytes;
+    struct sm_file **file;
+    size_t n_files;
+    struct sm_weight_node *first, *last;
+    size_t n_weights, n_resident;
+    struct sm_expert_pool **pool;
+    uint32_t n_pools, cap_pools;
+    uint32_t n_expert_max;
+    uint64_t resident_bytes;     /* of the arena */
+    size_t run_bytes;            /* largest run of rows anything needs */
+    size_t row_bytes_max;        /* longest row in file order */
+    size_t by_row_bytes_max;     /* longest row read by itself */
+
+    bool loaded;
+    bool check;                  /* assert all invariants after every step (tests) */
+    uint8_t *resident;
+    struct sm_stage row_stage, check_stage; /* of the decoding thread */
+    struct sm_limit limit;
+    struct sm_sched sched;
+    struct sm_use use;
+    void *use_tables;
+    size_t use_bytes;
+    struct sm_store_stats stats;
+    uint64_t read_base;          /* bytes read when the counters were emptied */
+};
+
+/* run.c */
+size_t sm_stage_bytes(size_t run_bytes, size_t row_bytes, bool verify);
+SM_NODISCARD smol_status sm_stage_new(struct sm_stage *st, size_t run_bytes, size_t row_bytes,
+                                      bool verify, smol_error *err);
+void sm_stage_free(struct sm_stage *st);
+/* Read a run and put it into place. Any thread, each with a stage of its own. */
+SM_NODISCARD smol_status sm_run_read(struct sm_store *s, struct sm_stage *st,
+                                     const struct sm_run *run, smol_error *err);
+/* Read a run again and compare it with what is in place. */
+SM_NODISCARD smol_status sm_run_verify(struct sm_store *s, struct sm_stage *st,
+                                       const struct sm_run *run, smol_error *err);
+/* Rows that fit in `bytes`, whole groups of 8, at least one group (or n_rows when fewer). */
+uint32_t sm_run_rows(uint32_t n_rows, size_t row_bytes, size_t bytes);
+/* The piece'th piece of an expert as a run; *half says what it belongs to. */
+void sm_piece_run(const struct sm_store *s, const struct sm_expert_pool *p, uint32_t slot,
+                  uint32_t expert, uint32_t piece, struct sm_run *run, unsigned *half);
+/* file_read_direct under the flash limit. */
+SM_NODISCARD smol_status sm_limited_read(struct sm_store *s, struct sm_file *f, uint64_t at,
+                                         size_t n, uint8_t *stage, const uint8_t **data,
+                                         smol_error *err);
+
+/* limit.c: done = max(start + latency + n / stream, previous done on the bus + n / bandwidth). */
+void sm_limit_init(struct sm_limit *l, double mb_s, double stream_mb_s, double latency_us);
+void sm_limit_destroy(struct sm_limit *l);
+/* Enter a read of n bytes at time now_ns; returns when it may be done (0: no limit). */
+uint64_t sm_limit_enter(struct sm_limit *l, size_t n, uint64_t now_ns);
+
+/* slots.c: all under sched.mu */
+size_t sm_slots_table_bytes(uint32_t n_expert);
+void sm_slots_init(struct sm_expert_pool *p, const struct sm_policy_ops *ops);
+static inline bool sm_slot_half_ready(const struct sm_slot *sl, unsigned half)
+{
+    return (sl->state == SM_SLOT_READY || sl->state == SM_SLOT_LOADING) && !sl->left[half];
+}
+static inline uint32_t sm_slot_index(const struct sm_expert_pool *p, const struct sm_slot *sl)
+{
+    return (uint32_t)(sl - p->slot);
+}
+/* Start reading an expert into an EMPTY slot. */
+void sm_slot_start(struct sm_store *s, struct sm_expert_pool *p, struct sm_slot *sl,
+                   uint16_t expert, enum sm_io_class io_class);
+/* Forget what an idle slot holds. */
+void sm_slot_clear(struct sm_expert_pool *p, struct sm_slot *sl);
+/* Stop an unpinned LOADING slot: EMPTY at once, or DRAINING until its reads have landed. */
+void sm_slot_cancel(struct sm_store *s, struct sm_expert_pool *p, struct sm_slot *sl);
+/* Take a DRAINING slot back into LOADING: what has landed and is under way counts. */
+void sm_slot_revive(struct sm_store *s, struct sm_slot *sl, enum sm_io_class io_class);
+/* A piece has landed (status OK) or failed. True when someone may want to know. */
+bool sm_slot_land(struct sm_store *s, struct sm_expert_pool *p, struct sm_slot *sl, unsigned half,
+                  uint32_t generation, smol_status status, const smol_error *err);
+/* The unpinned READY slot that is worth least, NULL if none. */
+struct sm_slot *sm_slots_victim(struct sm_expert_pool *p);
+/* Assert every invariant of a pool, if the store's `check` is set (nothing under NDEBUG). */
+void sm_slots_check(const struct sm_store *s, const struct sm_expert_pool *p);
+
+/* sched.c */
+SM_NODISCARD smol_status sm_sched_start(struct sm_store *s, unsigned n_readers, smol_error *err);
+void sm_sched_stop(struct sm_store *s); /* joins the readers; may be called twice */
+/* Queue of pieces; under sched.mu. */
+void sm_sched_push(struct sm_sched *q, struct sm_slot *sl);
+void sm_sched_remove(struct sm_sched *q, struct sm_slot *sl);
+void sm_sched_raise(struct sm_sched *q, struct sm_slot *sl, enum sm_io_class io_class);
+/* True when a reader is at work or has work: somebody will signal `done`. Under sched.mu. */
+bool sm_sched_busy(const struct sm_sched *q);
+
+/* load.c, store.c */
+size_t sm_use_table_bytes(uint32_t n_expert_max);
+uint64_t sm_store_file_bytes(const struct sm_store *s); /* read from all files so far */
+/* The next run of the bulk load, under sched.mu; false: none. */
+bool sm_bulk_next(struct sm_store *s, struct sm_run *run);
+void sm_bulk_land(struct sm_store *s, const struct sm_run *run, smol_status status,
+                  const smol_error *err);
+
+#endif

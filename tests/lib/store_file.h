@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/* A small GGUF with layers of experts and made-up weights, its bytes kept in memory, so that what a
+ * store holds can be compared with what it should hold. */
+#ifndef SM_TESTS_STORE_FILE_H
+#define SM_TESTS_STORE_FILE_H
+
+#include "gguf/gguf.h"
+#include "store/store.h"
+
+struct store_shape {
+    uint32_t n_layers, n_expert;
+    uint32_t n_embd, n_ffn;      /* multiples of the blocks */
+    uint32_t n_vocab;
+    uint32_t type_gate, type_down, type_dense, type_embd;
+    bool fused;                  /* one gate_up tensor instead of two */
+    uint64_t seed;
+};
+
+struct store_file {
+    struct store_shape shape;
+    const char *path;            /* valid until the program ends */
+    uint8_t *bytes;
+    size_t n_bytes;
+    struct sm_gguf *gguf;
+};
+
+/* Write it below temp_dir() and read its header; aborts when that fails. */
+void store_file_make(struct store_file *f, const char *name, const struct store_shape *shape);
+void store_file_free(struct store_file *f);
+/* "blk.L.PART", NULL if absent; PART: ffn_gate_exps, ffn_up_exps, ffn_gate_up_exps, ffn_down_exps,
+ * dense, norm; and without a layer: token_embd, all with ".weight". */
+const struct sm_tensor_info *store_file_tensor(const struct store_file *f, int layer,
+                                               const char *part);
+
+/* Declare everything in a store: per layer norm and dense resident and one pool; the embedding by
+ * row. weights: [2 * n_layers + 1], may be NULL. */
+smol_status store_file_declare(const struct store_file *f, struct sm_store *s,
+                               const struct sm_weight **weights, smol_error *err);
+
+/* True when the memory at `held` is rows [row0, row0 + n_rows) of the tensor in kernel layout. */
+bool store_file_same(const struct store_file *f, const struct sm_tensor_info *t, uint64_t row0,
+                     uint32_t n_rows, const uint8_t *held);
+/* True when e holds expert `expert` of pool (layer) `layer`; `halves`: 1 gate and up, 2 down. */
+bool store_file_same_expert(const struct store_file *f, const struct sm_pool_info *info, int layer,
+                            uint32_t expert, const struct sm_expert *e, unsigned halves);
+
+#endif
