@@ -1,19 +1,60 @@
 # SPDX-License-Identifier: MIT
-# A thin front for Meson: every rule sets a build folder up when needed and runs ninja or the tests.
-BUILD := build
-MESON := meson
-JOBS  := $(shell nproc 2>/dev/null || echo 2)
+# A thin front for Meson. `make run` and `make test` install what is missing (Debian packages).
+BUILD  := build
+MODEL  ?= models/tiny-moe-q2_k-experts.gguf
+PROMPT ?= Once upon a time
+PREFIX ?= /usr/local
 
-.PHONY: all
-all: $(BUILD)/.setup
-	@ninja -C $(BUILD)
+.PHONY: all run test check install clean asan tsan arm fuzz valgrind clang full release format help
 
-# $(1) folder, $(2) arguments of meson setup. Sources are discovered at configure time, so a folder
-# whose list of sources has changed is configured again.
-.PHONY: FORCE
-$(BUILD)/.setup: FORCE
-	@scripts/setup-build $(BUILD)
+all: ## build build/smol
+	@scripts/need build
+	@scripts/setup-build $(BUILD) --prefix $(PREFIX)
+	@ninja -C $(BUILD) --quiet
 
-.PHONY: clean
-clean:
+run: all ## answer a prompt with the small model of this repository, experts paged from disk
+	@$(BUILD)/smol run $(MODEL) --memory 16M -n 200 -p "$(PROMPT)"
+
+test: ## everything that is checked at each change; ends with "N passed, N failed"
+	@scripts/need build test
+	@scripts/run-tests native parsers arm
+
+check: all ## layers, symbols, banned functions, sizes, the one-command build
+	@scripts/need test
+	@meson test -C $(BUILD) --no-rebuild --print-errorlogs --suite checks
+
+install: all ## install program, library, header and manual page below PREFIX
+	@meson install -C $(BUILD) --no-rebuild
+
+clean: ## remove the build folders
 	rm -rf build build-*
+
+asan tsan clang valgrind: ## the tests under sanitizers, valgrind, another compiler
+	@scripts/need build $(filter clang valgrind,$@)
+	@scripts/run-tests $@
+
+arm: ## the tests under emulated 64-bit ARM: four processors
+	@scripts/need build test
+	@scripts/run-tests arm-full
+
+fuzz: ## fuzz every parser, a minute each (FUZZ_SECONDS)
+	@scripts/need build clang
+	@scripts/fuzz $${FUZZ_SECONDS:-60}
+
+full: ## the slow tests: the full cross of pools, threads, chunks and levels
+	@scripts/need build
+	@scripts/run-tests slow
+
+release: ## one static file that runs on any Linux: build-musl/smol
+	@scripts/need build musl
+	@scripts/setup-build build-musl --cross-file cross/x86_64-musl.ini
+	@ninja -C build-musl --quiet smol
+	@strip -o build-musl/smol-static build-musl/smol
+	@ls -l build-musl/smol-static
+
+format: ## format the sources you changed
+	@scripts/need format
+	@git diff --name-only HEAD -- '*.c' '*.h' | xargs -r clang-format -i
+
+help: ## this list
+	@sed -n 's/^\([a-z ]*\):.*## \(.*\)/  \1: \2/p' Makefile

@@ -65,8 +65,8 @@ static inline float tap_random_float(float lo, float hi)
     return lo + (hi - lo) * (float)((double)(tap_random() >> 11) * 0x1p-53);
 }
 
-__attribute__((format(printf, 4, 5))) static inline int
-tap_point(int good, const char *file, int line, const char *fmt, ...)
+__attribute__((format(printf, 4, 5))) static inline int tap_point(int good, const char *file,
+                                                                  int line, const char *fmt, ...)
 {
     va_list ap;
     tap_begin();

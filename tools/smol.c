@@ -93,8 +93,7 @@ static void print_man(FILE *f)
     }
     fputs(".SH COMMANDS\n", f);
     for (int i = 0; i < N_COMMANDS; i++)
-        if (commands[i].run)
-            fprintf(f, ".TP\n.B %s\n%s.\n", commands[i].name, commands[i].summary);
+        if (commands[i].run) fprintf(f, ".TP\n.B %s\n%s.\n", commands[i].name, commands[i].summary);
     fputs(".SH OPTIONS\nSizes take K, M, G or T, powers of 1024.\n", f);
     sm_options_print_roff(f, all);
     fputs(".SH EXIT STATUS\n0 done, 1 failed, 2 wrong usage, 3 does not fit the memory.\n"

@@ -34,14 +34,35 @@ static bool accepts(unsigned command, const char *line)
 
 static void test_sizes(void)
 {
-    static const struct { const char *text; uint64_t bytes; bool good; } c[] = {
-        {"0", 0, true}, {"1", 1, true}, {"1K", 1024, true}, {"1100M", 1153433600, true},
-        {"1.5G", 1610612736, true}, {"0.125k", 128, true}, {"2t", (uint64_t)2 << 40, true},
-        {"", 0, false}, {"K", 0, false}, {"-1", 0, false}, {"+1", 0, false}, {" 1", 0, false},
-        {"1 ", 0, false}, {"1KB", 0, false}, {"1.5", 0, false}, {"1.K", 0, false},
-        {"1.1234K", 0, false}, {"0x10", 0, false}, {"1e3", 0, false}, {"18446744073709551615", UINT64_MAX, true},
-        {"18446744073709551616", 0, false}, {"18014398509481984K", 0, false},
-        {"16777216T", 0, false}, {"16777215T", 0xffffff0000000000u, true},
+    static const struct {
+        const char *text;
+        uint64_t bytes;
+        bool good;
+    } c[] = {
+        {"0", 0, true},
+        {"1", 1, true},
+        {"1K", 1024, true},
+        {"1100M", 1153433600, true},
+        {"1.5G", 1610612736, true},
+        {"0.125k", 128, true},
+        {"2t", (uint64_t)2 << 40, true},
+        {"", 0, false},
+        {"K", 0, false},
+        {"-1", 0, false},
+        {"+1", 0, false},
+        {" 1", 0, false},
+        {"1 ", 0, false},
+        {"1KB", 0, false},
+        {"1.5", 0, false},
+        {"1.K", 0, false},
+        {"1.1234K", 0, false},
+        {"0x10", 0, false},
+        {"1e3", 0, false},
+        {"18446744073709551615", UINT64_MAX, true},
+        {"18446744073709551616", 0, false},
+        {"18014398509481984K", 0, false},
+        {"16777216T", 0, false},
+        {"16777215T", 0xffffff0000000000u, true},
     };
     for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
         uint64_t v = 77;
@@ -89,10 +110,16 @@ static void test_parse(void)
                o.kv == SM_OPT_KV_Q8_0 && o.flash_mb_s > 89 && o.flash_us > 149,
            "choice and rate");
     static const char *const bad[] = {
-        "m --threads 0", "m --threads 65", "m --threads two", "m --ctx 0", "m --memory 0",
-        "m --memory 1KB", "m --temp -1", "m --kv f64", "m --kv f3", "m --flash-limit 0",
-        "m --flash-limit 5,", "m --seed 4294967296", "m --seed -2", "m -n", "m --frobnicate",
-        "m -z", "m --verify=yes", "m --top-p 1.01", "m --text x",
+        "m --threads 0",      "m --threads 65",
+        "m --threads two",    "m --ctx 0",
+        "m --memory 0",       "m --memory 1KB",
+        "m --temp -1",        "m --kv f64",
+        "m --kv f3",          "m --flash-limit 0",
+        "m --flash-limit 5,", "m --seed 4294967296",
+        "m --seed -2",        "m -n",
+        "m --frobnicate",     "m -z",
+        "m --verify=yes",     "m --top-p 1.01",
+        "m --text x",
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         TAP_OK(!accepts(SM_CMD_RUN, bad[i]), "refused: %s", bad[i]);

@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-__attribute__((format(printf, 4, 5))) static smol_status
-fail(smol_error *err, smol_status code, int sys, const char *fmt, ...)
+__attribute__((format(printf, 4, 5))) static smol_status fail(smol_error *err, smol_status code,
+                                                              int sys, const char *fmt, ...)
 {
     if (err && err->code == SMOL_OK) {
         va_list ap;
@@ -74,8 +74,7 @@ smol_status sm_input_read(const char *path, size_t max_bytes, char **data, size_
     smol_status st_code;
     if (!fstat(fd, &st) && S_ISDIR(st.st_mode))
         st_code = fail(err, SMOL_IO, EISDIR, "%s is a folder, a file is needed", path);
-    else
-        st_code = read_all(fd, path, max_bytes, data, n, err);
+    else st_code = read_all(fd, path, max_bytes, data, n, err);
     (void)close(fd);
     return st_code;
 }

@@ -24,7 +24,12 @@ static void newline(struct sm_json *j)
 static unsigned utf8_length(const unsigned char *p, size_t n)
 {
     const unsigned c = p[0];
-    const unsigned len = c < 0x80 ? 1 : c < 0xc2 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : c < 0xf5 ? 4 : 0;
+    const unsigned len = c < 0x80   ? 1
+                         : c < 0xc2 ? 0
+                         : c < 0xe0 ? 2
+                         : c < 0xf0 ? 3
+                         : c < 0xf5 ? 4
+                                    : 0;
     if (!len || len > n) return 0;
     for (unsigned i = 1; i < len; i++)
         if ((p[i] & 0xc0) != 0x80) return 0;

@@ -6,10 +6,7 @@
 
 enum { HELP = 1000, FIRST = 1001 }; /* getopt values: FIRST + index in the table */
 
-static void *field(struct sm_options *o, const struct sm_option *t)
-{
-    return (char *)o + t->at;
-}
+static void *field(struct sm_options *o, const struct sm_option *t) { return (char *)o + t->at; }
 
 void sm_options_default(struct sm_options *o)
 {
@@ -187,8 +184,7 @@ static void complain_getopt(int found, unsigned command, const char *name, char 
     else if (optopt >= HELP) /* a flag with "=value" */
         fprintf(stderr, "smol %s: option %.*s takes no value\n", name, (int)strcspn(word, "="),
                 word);
-    else
-        complain_unknown(command, name, is_letter ? letter : word);
+    else complain_unknown(command, name, is_letter ? letter : word);
 }
 
 bool sm_options_parse(struct sm_options *o, unsigned command, const char *name, int argc,

@@ -8,11 +8,19 @@
 #define N_MAX 2147483647.0
 
 #define FLAG(name, letter, commands, field, frequent, help)                                        \
-    {name, letter, SM_OPTION_FLAG, commands, AT(field), 0, 0, 0, NULL, NULL, NULL, frequent, help}
+    {                                                                                              \
+        name, letter, SM_OPTION_FLAG, commands, AT(field), 0, 0, 0, NULL, NULL, NULL, frequent,    \
+            help                                                                                   \
+    }
 #define TEXT(name, letter, commands, field, value, frequent, help)                                 \
-    {name, letter, SM_OPTION_TEXT, commands, AT(field), 0, 0, 0, value, NULL, NULL, frequent, help}
+    {                                                                                              \
+        name, letter, SM_OPTION_TEXT, commands, AT(field), 0, 0, 0, value, NULL, NULL, frequent,   \
+            help                                                                                   \
+    }
 #define NUMBER(name, letter, kind, commands, field, lo, hi, start, value, shown, frequent, help)   \
-    {name, letter, kind, commands, AT(field), lo, hi, start, value, NULL, shown, frequent, help}
+    {                                                                                              \
+        name, letter, kind, commands, AT(field), lo, hi, start, value, NULL, shown, frequent, help \
+    }
 #define SAMPLE(name, kind, field, lo, hi, start, value, shown, frequent, help)                     \
     NUMBER(name, 0, kind, SM_CMD_GENERATE, field, lo, hi, start, value, shown, frequent, help)
 

@@ -11,7 +11,8 @@ bool sm_parse_int(const char *text, int64_t lo, int64_t hi, int64_t *out)
 {
     const char *digits = text + (*text == '-');
     char *end;
-    if (*digits < '0' || *digits > '9') return false; /* strtoll would skip blanks and take a plus */
+    if (*digits < '0' || *digits > '9')
+        return false; /* strtoll would skip blanks and take a plus */
     errno = 0;
     const long long v = strtoll(text, &end, 10);
     if (errno || *end || v < lo || v > hi) return false;
@@ -50,7 +51,8 @@ bool sm_parse_size(const char *text, uint64_t *out)
         }
     }
     if (*p) {
-        const char letter[2] = {(char)(*p & ~0x20), 0}; /* either case; a blank becomes the empty text */
+        const char letter[2] = {(char)(*p & ~0x20),
+                                0}; /* either case; a blank becomes the empty text */
         const char *unit = *letter ? strstr(units, letter) : NULL;
         if (!unit || p[1]) return false;
         factor <<= 10 * (unit - units + 1);
