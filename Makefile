@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # A thin front for Meson. `make run` and `make test` install what is missing (Debian packages).
 BUILD  := build
-MODEL  ?= models/tiny-moe-q2_k-experts.gguf
+MODEL  ?= models/tiny-moe.gguf
 PROMPT ?= Once upon a time
 PREFIX ?= /usr/local
 
