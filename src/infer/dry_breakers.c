@@ -1,19 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "infer/dry_breakers.h"
-
-#include "base/mem.h"
-#include "tok/tok.h"
+#include "infer/dry_breakers_int.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 const char *const sm_dry_default_breakers[4] = {"\n", ":", "\"", "*"};
-
-struct sm_dry_breakers {
-    struct sm_breaker *entry; /* by head, then by tail */
-    int32_t *tail;            /* storage of all tails */
-    size_t n, n_tail, capacity, tail_capacity;
-};
 
 void sm_dry_breakers_free(struct sm_dry_breakers *b)
 {
@@ -28,8 +19,8 @@ size_t sm_dry_breakers_memory(const struct sm_dry_breakers *b)
     return sizeof *b + b->capacity * sizeof *b->entry + b->tail_capacity * sizeof *b->tail;
 }
 
-static smol_status add(struct sm_dry_breakers *b, int32_t head, const int32_t *tail, size_t n,
-                       smol_error *err)
+smol_status sm_dry_breakers_add(struct sm_dry_breakers *b, int32_t head, const int32_t *tail,
+                                size_t n, smol_error *err)
 {
     if (n > SM_BREAKER_TAIL) n = SM_BREAKER_TAIL;
     if (b->n == b->capacity) {
@@ -60,8 +51,7 @@ static int compare(const void *x, const void *y)
     return a->n_tail ? memcmp(a->tail, b->tail, a->n_tail * sizeof *a->tail) : 0;
 }
 
-/* Points the entries at their tails, sorts them and drops doubles. */
-static void finish(struct sm_dry_breakers *b)
+void sm_dry_breakers_finish(struct sm_dry_breakers *b)
 {
     size_t at = 0, n = 0;
     for (size_t i = 0; i < b->n; i++) {
@@ -88,65 +78,9 @@ smol_status sm_dry_breakers_of_ids(struct sm_dry_breakers **out, const int32_t *
                          1 + SM_BREAKER_TAIL);
             goto out;
         }
-        SM_TRY_OUT(st, add(b, ids[start[i]], ids + start[i] + 1, n - 1, err));
+        SM_TRY_OUT(st, sm_dry_breakers_add(b, ids[start[i]], ids + start[i] + 1, n - 1, err));
     }
-    finish(b);
-    *out = b;
-    b = NULL;
-out:
-    sm_dry_breakers_free(b);
-    return st;
-}
-
-static bool contains(const char *piece, size_t n, const char *text, size_t n_text)
-{
-    for (size_t i = 0; i + n_text <= n; i++)
-        if (!memcmp(piece + i, text, n_text)) return true;
-    return false;
-}
-
-/* One breaker text against one token. */
-static smol_status match_token(struct sm_dry_breakers *b, const struct sm_tok *tok, int32_t id,
-                               const char *piece, size_t n_piece, const char *text, size_t n_text,
-                               smol_error *err)
-{
-    if (contains(piece, n_piece, text, n_text)) return add(b, id, NULL, 0, err);
-    for (size_t k = 1; k < n_text && k <= n_piece; k++) {
-        int32_t *tail = NULL;
-        size_t n_tail = 0;
-        if (memcmp(piece + n_piece - k, text, k) != 0) continue;
-        SM_TRY(sm_tok_encode(tok, text + k, n_text - k, 0, &tail, &n_tail, err));
-        const smol_status st = add(b, id, tail, n_tail, err);
-        free(tail);
-        SM_TRY(st);
-    }
-    return SMOL_OK;
-}
-
-smol_status sm_dry_breakers_new(struct sm_dry_breakers **out, const struct sm_tok *tok,
-                                const char *const *texts, size_t n_texts, smol_error *err)
-{
-    smol_status st = SMOL_OK;
-    struct sm_dry_breakers *b = calloc(1, sizeof *b);
-    *out = NULL;
-    if (!b) return SM_FAIL(err, NOMEM, "no memory for sequence breakers");
-    if (n_texts > SM_BREAKERS_MAX) {
-        st = SM_FAIL(err, ARG, "%zu DRY sequence breakers; at most %u are possible", n_texts,
-                     SM_BREAKERS_MAX);
-        goto out;
-    }
-    for (uint32_t id = 0; id < sm_tok_n_vocab(tok); id++) {
-        char piece[SM_TOK_PIECE_MAX];
-        size_t n = sm_tok_piece(tok, (int32_t)id, true, piece, sizeof piece);
-        if (n > sizeof piece) n = sizeof piece;
-        for (size_t t = 0; t < n_texts; t++) {
-            size_t n_text = strlen(texts[t]);
-            if (n_text > SM_BREAKER_BYTES) n_text = SM_BREAKER_BYTES;
-            if (n_text == 0) continue;
-            SM_TRY_OUT(st, match_token(b, tok, (int32_t)id, piece, n, texts[t], n_text, err));
-        }
-    }
-    finish(b);
+    sm_dry_breakers_finish(b);
     *out = b;
     b = NULL;
 out:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Sequence breakers of the DRY sampler: texts (a newline, a colon, ...) across which a repeat does
- * not count. A breaker text becomes token sequences: every token whose text contains it (alone), and
- * every token whose text ends with a beginning of it, followed by the tokens of the rest.
+ * not count. A breaker text becomes token sequences: every token whose text contains it (alone),
+ * and every token whose text ends with a beginning of it, followed by the tokens of the rest.
  * Read-only once made; may be shared between threads. */
 #ifndef SM_DRY_BREAKERS_H
 #define SM_DRY_BREAKERS_H

@@ -177,7 +177,8 @@ void sm_stage_temp_dynamic(struct sm_cands *c, float temp, float range, float ex
     const double hi = (double)temp + (double)range;
     sm_stage_softmax(c);
     const double share = entropy(c) / sm_log((double)c->n);
-    const double scale = share > 0.0 ? sm_pow(share, (double)exponent) : exponent > 0.0f ? 0.0 : 1.0;
+    const double none = exponent > 0.0f ? 0.0 : 1.0;
+    const double scale = share > 0.0 ? sm_pow(share, (double)exponent) : none;
     sm_stage_temp(c, (float)(lo + (hi - lo) * scale));
 }
 

@@ -535,7 +535,8 @@ static void test_speed(void)
         (void)clock_gettime(CLOCK_MONOTONIC, &a);
         sm_stage_top_k(&c, big, 151936, 40);
         (void)clock_gettime(CLOCK_MONOTONIC, &b);
-        const double ms = (double)(b.tv_sec - a.tv_sec) * 1e3 + (double)(b.tv_nsec - a.tv_nsec) / 1e6;
+        const double ms =
+            (double)(b.tv_sec - a.tv_sec) * 1e3 + (double)(b.tv_nsec - a.tv_nsec) / 1e6;
         if (ms < best) best = ms;
     }
     printf("# top 40 of 151936: %.3f ms\n", best);
