@@ -19,6 +19,7 @@
 #define SM_GGUF_N_TENSOR_MAX 1000000u
 #define SM_GGUF_NAME_MAX 63u
 #define SM_GGUF_ALIGN_MAX ((uint64_t)16 << 20)
+#define SM_GGUF_FILE_MAX (UINT64_C(1) << 62) /* so that sums of two offsets cannot wrap */
 #define SM_GGUF_HEADER_MAX ((uint64_t)512 << 20)
 #define SM_GGUF_KEEP_MAX ((size_t)4 << 20)    /* header bytes kept by the first walk */
 #define SM_GGUF_WINDOW ((size_t)256 << 10)    /* first read, and reads beyond KEEP_MAX */
@@ -90,10 +91,9 @@ const char *sm_gguf_kind(const uint8_t *first, size_t n, uint64_t file_bytes, ch
 /* Parse one file into g (fresh from calloc-like zero), tensors marked with `file`. */
 SM_NODISCARD smol_status sm_gguf_read(struct sm_gguf *g, struct sm_cursor *c, smol_error *err);
 
-/* Size of a tensor in the layout that a fork gives to the same type id; 0: no such layout. */
-uint64_t sm_gguf_fork_bytes(const struct sm_tensor_info *t);
-/* All tensors of one file together: no overlap, no unexplained gap, in any order. */
-SM_NODISCARD smol_status sm_gguf_check_layout(const struct sm_gguf *g, smol_error *err);
+/* All tensors of one file together: no overlap, no unexplained gap, inside the file, in any order. */
+SM_NODISCARD smol_status sm_gguf_check_layout(const struct sm_gguf *g, uint64_t file_bytes,
+                                              smol_error *err);
 
 /* Index n names; name(ctx, i) gives the i-th. *dup: an index whose name occurred before, n if
  * none. NOMEM only. */
