@@ -109,7 +109,7 @@ static smol_status make_plan(struct sm_engine *e, const smol_params *p, smol_err
     struct sm_plan_input in = {
         .budget_bytes = budget_of(p), .pools = pools, .n_pools = n_pools,
         .n_expert_used = m->hp.n_used, .fixed = fixed, .n_fixed = sizeof fixed / sizeof *fixed,
-        .stack_bytes = SM_STACK_BYTES, .n_threads = p->threads ? p->threads : sm_cores_allowed(),
+        .stack_bytes = SM_STACK_BYTES, .n_threads = p->threads ? p->threads : sm_cores_fast(),
         .kv_bytes_per_token = sm_model_kv_bytes(m, e->kv_type) + sizeof *e->tokens,
         .kv_fixed_bytes = (uint64_t)m->hp.n_layer * 2 * SM_ALIGN + SM_ALIGN,
         .scratch_bytes = scratch_bytes, .scratch_arg = e, .ctx_model = m->hp.n_ctx_train,

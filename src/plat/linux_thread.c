@@ -6,11 +6,13 @@
 #include "plat/linux_thread.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -36,16 +38,75 @@ unsigned sm_cores_allowed(void)
     return n > 0 && n <= INT_MAX ? (unsigned)n : 1;
 }
 
-void sm_thread_pin(struct sm_thread *t, unsigned i)
+/* What the scheduler thinks of a core, 1024 for the fastest; 0 where the system does not say. */
+static unsigned capacity(const char *root, unsigned cpu)
 {
-    cpu_set_t set, one;
-    if (!allowed_mask(&set)) return;
+    char path[300], text[32] = "";
+    (void)snprintf(path, sizeof path, "%s/sys/devices/system/cpu/cpu%u/cpu_capacity", root, cpu);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return 0;
+    const ssize_t got = read(fd, text, sizeof text - 1);
+    (void)close(fd);
+    const long v = got > 0 ? strtol(text, NULL, 10) : 0;
+    return v > 0 && v < 100000 ? (unsigned)v : 0;
+}
+
+void sm_cores_choose(const char *root, const cpu_set_t *allowed, unsigned n, cpu_set_t *out)
+{
+    const unsigned n_allowed = (unsigned)CPU_COUNT(allowed);
+    unsigned cap[CPU_SETSIZE], least = 0;
+    *out = *allowed;
+    if (n >= n_allowed || n == 0) return;
     for (unsigned cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-        if (!CPU_ISSET(cpu, &set) || i--) continue;
-        CPU_ZERO(&one);
-        CPU_SET(cpu, &one);
-        (void)pthread_setaffinity_np(t->id, sizeof one, &one);
-        return;
+        cap[cpu] = CPU_ISSET(cpu, allowed) ? capacity(root, cpu) : 0;
+        if (CPU_ISSET(cpu, allowed) && !cap[cpu]) return; /* not told: all alike */
+    }
+    for (unsigned cpu = 0; cpu < CPU_SETSIZE; cpu++) { /* least: the n-th largest capacity */
+        unsigned above = 0;
+        for (unsigned other = 0; other < CPU_SETSIZE && cap[cpu] > least; other++)
+            above += cap[other] >= cap[cpu];
+        if (cap[cpu] > least && above >= n) least = cap[cpu];
+    }
+    for (unsigned cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (cap[cpu] < least) CPU_CLR(cpu, out);
+}
+
+unsigned sm_cores_fast_at(const char *root, const cpu_set_t *allowed)
+{
+    unsigned best = 0, n = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        for (unsigned cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+            if (!CPU_ISSET(cpu, allowed)) continue;
+            const unsigned cap = capacity(root, cpu);
+            if (pass == 0 && cap > best) best = cap;
+            if (pass == 1 && 2 * cap >= best) n++;
+        }
+    }
+    return n;
+}
+
+unsigned sm_cores_fast(void)
+{
+    cpu_set_t set;
+    return allowed_mask(&set) ? sm_cores_fast_at("", &set) : sm_cores_allowed();
+}
+
+void sm_thread_place(struct sm_thread *t, unsigned i, unsigned n)
+{
+    cpu_set_t set, chosen;
+    if (!allowed_mask(&set)) return;
+    const unsigned cores = (unsigned)CPU_COUNT(&set);
+    if (n < cores) { /* which of these is free is for the system to say: two programs may run */
+        sm_cores_choose("", &set, n, &chosen);
+        if (!CPU_EQUAL(&set, &chosen)) (void)pthread_setaffinity_np(t->id, sizeof chosen, &chosen);
+    } else if (n == cores) {
+        for (unsigned cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+            if (!CPU_ISSET(cpu, &set) || i--) continue;
+            CPU_ZERO(&chosen);
+            CPU_SET(cpu, &chosen);
+            (void)pthread_setaffinity_np(t->id, sizeof chosen, &chosen);
+            return;
+        }
     }
 }
 

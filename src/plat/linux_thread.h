@@ -1,11 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* Between the files of src/plat only. */
+/* Between the files of src/plat and their test only. */
 #ifndef SM_LINUX_THREAD_H
 #define SM_LINUX_THREAD_H
 
 #include "plat/plat.h"
 
-/* Ask for the i-th of the cores this process may use; a refusal is ignored (a mask is a request). */
-void sm_thread_pin(struct sm_thread *t, unsigned i);
+#include <sched.h>
+
+/* Place thread i of n: its own core when there are n cores, the n largest cores (as a set) when
+ * there are more and they differ, else anywhere. A refusal is ignored: a mask is a request. */
+void sm_thread_place(struct sm_thread *t, unsigned i, unsigned n);
+
+/* Of the allowed cores, those at least as large as the n-th largest; all when that is not known.
+ * `root` is put before /sys ("" is the real system). */
+void sm_cores_choose(const char *root, const cpu_set_t *allowed, unsigned n, cpu_set_t *out);
+unsigned sm_cores_fast_at(const char *root, const cpu_set_t *allowed);
 
 #endif

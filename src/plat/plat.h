@@ -50,8 +50,10 @@ SM_NODISCARD smol_status sm_file_replace(const char *path, const void *data, siz
 
 /* ---- threads ------------------------------------------------------------------------------ */
 
-/* Compute threads. The caller is worker 0; n - 1 threads are started. Workers are pinned to the
- * allowed cores one by one while there are enough, spin briefly between jobs, then sleep. */
+/* Compute threads. The caller is worker 0; n - 1 threads are started. Started threads are pinned,
+ * one to a core, when n is the number of allowed cores; with fewer threads they are kept on the n
+ * largest cores where cores differ; the caller's own mask is left alone. They spin briefly between
+ * jobs (not when n exceeds the cores), then sleep. n: 1 to 64, else ARG. */
 struct sm_pool;
 SM_NODISCARD smol_status sm_pool_new(struct sm_pool **out, unsigned n_threads, smol_error *err);
 void sm_pool_free(struct sm_pool *p);
@@ -71,6 +73,9 @@ SM_NODISCARD smol_status sm_thread_new(struct sm_thread **out, void (*fn)(void *
                                        const char *name, smol_error *err);
 void sm_thread_join(struct sm_thread *t); /* frees it */
 unsigned sm_cores_allowed(void);
+/* Of those, the cores at least half as fast as the fastest: how many threads to start by default
+ * (all where the system does not tell them apart). */
+unsigned sm_cores_fast(void);
 
 /* ---- time and memory ---------------------------------------------------------------------- */
 

@@ -158,7 +158,7 @@ smol_status sm_pool_new(struct sm_pool **out, unsigned n_threads, smol_error *er
         (void)snprintf(name, sizeof name, "smol-cpu-%u", i);
         SM_TRY_OUT(st, sm_thread_new(&w->thread, worker_main, w, name, err));
         p->n_started = i + 1;
-        if (n_threads == sm_cores_allowed()) sm_thread_pin(w->thread, i);
+        sm_thread_place(w->thread, i, n_threads);
     }
     p->n = n_threads; /* read by the workers after the first job is given out */
     *out = p;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "tap.h"
 
+#include "plat/linux_thread.h"
 #include "plat/plat.h"
+#include "temp.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -163,6 +165,35 @@ static void test_masks(void)
     (void)sched_setaffinity(0, sizeof old, &old);
 }
 
+/* A phone: four small cores, three large ones, one larger still. */
+static void test_unequal_cores(void)
+{
+    static const char *const cap[] = { "250", "250\n", "250\n", "250\n", "760\n", "760\n", "760\n",
+                                       "1024\n" };
+    static const unsigned want[] = { 0xff, 0x80, 0xf0, 0xf0, 0xf0, 0xff, 0xff, 0xff, 0xff, 0xff };
+    cpu_set_t allowed, out;
+    CPU_ZERO(&allowed);
+    for (unsigned cpu = 0; cpu < 8; cpu++) {
+        char name[80];
+        CPU_SET(cpu, &allowed);
+        (void)snprintf(name, sizeof name, "sys/devices/system/cpu/cpu%u/cpu_capacity", cpu);
+        (void)temp_write_text(name, cap[cpu]);
+    }
+    TAP_IS_INT(sm_cores_fast_at(temp_dir(), &allowed), 4, "four of eight cores are fast");
+    for (unsigned n = 0; n < 10; n++) {
+        unsigned bits = 0;
+        sm_cores_choose(temp_dir(), &allowed, n, &out);
+        for (unsigned cpu = 0; cpu < 8; cpu++) bits |= (unsigned)!!CPU_ISSET(cpu, &out) << cpu;
+        TAP_IS_INT(bits, want[n], "the n largest cores");
+    }
+    CPU_CLR(7, &allowed);
+    sm_cores_choose(temp_dir(), &allowed, 1, &out);
+    TAP_OK(CPU_COUNT(&out) == 3 && CPU_ISSET(4, &out), "within the allowed ones");
+    TAP_IS_INT(sm_cores_fast_at("/nowhere", &allowed), 7, "not told: all");
+    sm_cores_choose("/nowhere", &allowed, 2, &out);
+    TAP_OK(CPU_EQUAL(&out, &allowed), "all again");
+}
+
 static void thread_signals(void *arg)
 {
     sigset_t *set = arg;
@@ -215,6 +246,7 @@ int main(int argc, char **argv)
     test_idle(8);
     test_late();
     test_masks();
+    test_unequal_cores();
     test_threads();
     const uint64_t t0 = sm_now_ns();
     sm_sleep_ns(3000000);
