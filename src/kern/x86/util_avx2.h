@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/* Helpers of the AVX2 kernels. Static inline only: this code is compiled with -mavx2 -mfma -mf16c
+ * and must not leak into files that are not. */
+#ifndef SM_UTIL_AVX2_H
+#define SM_UTIL_AVX2_H
+
+#include "base/bits.h"
+#include "kern/kern.h"
+
+#if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
+#define SM_HAVE_AVX2 1
+#include <immintrin.h>
+
+#define SM_INLINE static inline __attribute__((always_inline))
+#if defined(__clang__)
+#define SM_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define SM_UNROLL _Pragma("GCC unroll 16")
+#endif
+
+SM_INLINE __m256i loadu(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
+SM_INLINE void storeu(void *p, __m256i v) { _mm256_storeu_si256((__m256i *)p, v); }
+/* Eight f16 to f32: exact. */
+SM_INLINE __m256 load8_f16(const void *p)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
+}
+SM_INLINE __m256i splat32(const void *p) { return _mm256_set1_epi32((int32_t)sm_ld32(p)); }
+SM_INLINE __m256i and8(__m256i v, int mask)
+{
+    return _mm256_and_si256(v, _mm256_set1_epi8((char)mask));
+}
+/* Shifts within 16 bits; the caller masks the bits that crossed a byte. */
+SM_INLINE __m256i shr(__m256i v, int n) { return _mm256_srli_epi16(v, n); }
+SM_INLINE __m256i shl(__m256i v, int n) { return _mm256_slli_epi16(v, n); }
+
+/* Byte i of each 32-bit lane, zero-extended, in both 16-bit halves of the lane. */
+SM_INLINE __m256i pair_u8(__m256i v, int i)
+{
+    const int one = (int)(0x80008000u | (uint32_t)i << 16 | (uint32_t)i);
+    const int step = 0x00040004;
+    const __m256i idx = _mm256_setr_epi32(one, one + step, one + 2 * step, one + 3 * step, one,
+                                          one + step, one + 2 * step, one + 3 * step);
+    return _mm256_shuffle_epi8(v, idx);
+}
+/* Bytes i and i + 1 of each 32-bit lane, zero-extended, as its two 16-bit halves. */
+SM_INLINE __m256i two_u8(__m256i v, int i)
+{
+    const int one = (int)(0x80008000u | (uint32_t)(i + 1) << 16 | (uint32_t)i);
+    const int step = 0x00040004;
+    const __m256i idx = _mm256_setr_epi32(one, one + step, one + 2 * step, one + 3 * step, one,
+                                          one + step, one + 2 * step, one + 3 * step);
+    return _mm256_shuffle_epi8(v, idx);
+}
+/* The same for signed bytes: the byte goes to the high half of its 16 bits, then down. */
+SM_INLINE __m256i pair_s8(__m256i v, int i)
+{
+    const int one = (int)(0x00800080u | (uint32_t)i << 24 | (uint32_t)i << 8);
+    const int step = 0x04000400;
+    const __m256i idx = _mm256_setr_epi32(one, one + step, one + 2 * step, one + 3 * step, one,
+                                          one + step, one + 2 * step, one + 3 * step);
+    return _mm256_srai_epi16(_mm256_shuffle_epi8(v, idx), 8);
+}
+SM_INLINE __m256i two_s8(__m256i v, int i)
+{
+    const int one = (int)(0x00800080u | (uint32_t)(i + 1) << 24 | (uint32_t)i << 8);
+    const int step = 0x04000400;
+    const __m256i idx = _mm256_setr_epi32(one, one + step, one + 2 * step, one + 3 * step, one,
+                                          one + step, one + 2 * step, one + 3 * step);
+    return _mm256_srai_epi16(_mm256_shuffle_epi8(v, idx), 8);
+}
+
+/* acc + the sums of pairs of 16-bit products. */
+SM_INLINE __m256i add_madd(__m256i acc, __m256i a, __m256i b)
+{
+    return _mm256_add_epi32(acc, _mm256_madd_epi16(a, b));
+}
+/* w signed (-128..127), a within +-127: sums of two products, at most 2 * 128 * 127 = 32,512. */
+SM_INLINE __m256i maddubs_signed(__m256i w, __m256i a)
+{
+    return _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(a, w));
+}
+
+/* One float step of a row: acc = fma(d_a, d * (float)i, acc). */
+SM_INLINE __m256 step(__m256 acc, __m256 d, __m256i i, float d_a)
+{
+    const __m256 t = _mm256_mul_ps(d, _mm256_cvtepi32_ps(i));
+    return _mm256_fmadd_ps(_mm256_set1_ps(d_a), t, acc);
+}
+/* With a minimum: t = fma(m, (float)sum, d * (float)i). */
+SM_INLINE __m256 step_min(__m256 acc, __m256 d, __m256i i, __m256 m, __m256i sum, float d_a)
+{
+    __m256 t = _mm256_mul_ps(d, _mm256_cvtepi32_ps(i));
+    t = _mm256_fmadd_ps(m, _mm256_cvtepi32_ps(sum), t);
+    return _mm256_fmadd_ps(_mm256_set1_ps(d_a), t, acc);
+}
+/* The sign bit only; what the file calls dmin is subtracted. */
+SM_INLINE __m256 negate(__m256 v) { return _mm256_xor_ps(v, _mm256_set1_ps(-0.0f)); }
+
+/* The activations of one token, at its first block. */
+struct act_row {
+    const int8_t *q;
+    const float *d;
+    const int16_t *s;
+};
+SM_INLINE struct act_row act_row(const struct sm_acts *x, size_t tok)
+{
+    const size_t n = x->n_cols;
+    return (struct act_row){ x->q + tok * n, x->d + tok * (n / x->block), x->s + tok * (n / 16) };
+}
+
+/* Runs `group` (float *y, size_t ldy, const uint8_t *w, const struct sm_acts *x, size_t tok,
+ * int n_tok constant) over all groups; tokens go in tiles of 4, 2 and 1 that share one unpacking of
+ * the weights, and the tiles of a group follow each other while its weights are in the cache. */
+#define SM_MUL_X8_DRIVER(name, group, block_weights, block_bytes)                                  \
+    void name(float *y, size_t ldy, const uint8_t *w, size_t n_groups, const struct sm_acts *x)    \
+    {                                                                                              \
+        const size_t stride = (size_t)x->n_cols / (block_weights) * (block_bytes) * 8;             \
+        for (size_t g = 0; g < n_groups; g++, w += stride, y += 8) {                               \
+            size_t t = 0;                                                                          \
+            for (; t + 4 <= x->n_tok; t += 4) group(y + t * ldy, ldy, w, x, t, 4);                 \
+            if (t + 2 <= x->n_tok) {                                                               \
+                group(y + t * ldy, ldy, w, x, t, 2);                                               \
+                t += 2;                                                                            \
+            }                                                                                      \
+            if (t < x->n_tok) group(y + t * ldy, ldy, w, x, t, 1);                                 \
+        }                                                                                          \
+    }                                                                                              \
+    SM_REQUIRE_SEMICOLON(name)
+#define SM_REQUIRE_SEMICOLON(name) struct name##_semicolon
+
+/* Kernels of the AVX2 files, put into the table by fill_avx2.c. */
+#define SM_MUL_X8_DECL(name)                                                                       \
+    void name(float *y, size_t ldy, const uint8_t *w, size_t n_groups, const struct sm_acts *x)
+SM_MUL_X8_DECL(sm_mul_q2k_q8k_avx2);
+SM_MUL_X8_DECL(sm_mul_q3k_q8k_avx2);
+SM_MUL_X8_DECL(sm_mul_q4k_q8k_avx2);
+SM_MUL_X8_DECL(sm_mul_q5k_q8k_avx2);
+SM_MUL_X8_DECL(sm_mul_q6k_q8k_avx2);
+SM_MUL_X8_DECL(sm_mul_q40_q8_avx2);
+SM_MUL_X8_DECL(sm_mul_q41_q8_avx2);
+SM_MUL_X8_DECL(sm_mul_q50_q8_avx2);
+SM_MUL_X8_DECL(sm_mul_q51_q8_avx2);
+SM_MUL_X8_DECL(sm_mul_q80_q8_avx2);
+SM_MUL_X8_DECL(sm_mul_iq4nl_q8_avx2);
+SM_MUL_X8_DECL(sm_mul_mxfp4_q8_avx2);
+SM_MUL_X8_DECL(sm_mul_q20_q8_avx2);
+SM_MUL_X8_DECL(sm_mul_q10_q8_avx2);
+
+#endif /* SM_HAVE_AVX2 */
+#endif
