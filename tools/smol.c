@@ -2,6 +2,7 @@
 /* The program: picks a command, parses its options, checks its arguments. */
 #include "lib/command.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <string.h>
@@ -127,6 +128,14 @@ static int help(int argc, char **argv)
     return SM_EXIT_DONE;
 }
 
+/* What is still in the buffer of standard output may not fit the disk. */
+static int finish(int code)
+{
+    if (!fflush(stdout) && !ferror(stdout)) return code;
+    if (errno == EPIPE || code != SM_EXIT_DONE) return code;
+    return sm_complain(SM_EXIT_FAILED, "cannot write to standard output: %s", strerror(errno));
+}
+
 static int run_command(const struct sm_command *c, int argc, char **argv)
 {
     struct sm_options options;
@@ -170,5 +179,5 @@ int main(int argc, char **argv)
         const struct sm_command *c = find(word);
         code = c ? run_command(c, argc - 1, argv + 1) : unknown_command(word);
     }
-    return code;
+    return finish(code);
 }

@@ -178,13 +178,26 @@ static void complain_getopt(int found, unsigned command, const char *name, char 
 {
     const char *word = argv[optind - 1];
     char letter[3] = {'-', (char)optopt, 0};
-    const bool is_letter = optopt > 0 && optopt < HELP && strncmp(word, "--", 2) != 0;
+    const bool is_letter = found != HELP && optopt > 0 && optopt < HELP && strncmp(word, "--", 2) != 0;
     if (found == ':')
         fprintf(stderr, "smol %s: option %s needs a value\n", name, is_letter ? letter : word);
-    else if (optopt >= HELP) /* a flag with "=value" */
+    else if (found == '?' && optopt >= HELP) /* a flag with "=value" */
         fprintf(stderr, "smol %s: option %.*s takes no value\n", name, (int)strcspn(word, "="),
                 word);
     else complain_unknown(command, name, is_letter ? letter : word);
+}
+
+/* getopt_long takes any unambiguous beginning of a name; a script that used one would change its
+ * meaning with the next option. The word as typed when the long option just found is such a
+ * beginning, else NULL. */
+static const char *abbreviated(const char *name, char **argv)
+{
+    const char *word = argv[optind - 1];
+    const size_t n = strlen(name);
+    if (optarg == word) word = argv[optind - 2]; /* "--name value": two words */
+    if (!strncmp(word, "--", 2) && !strncmp(word + 2, name, n) && (!word[n + 2] || word[n + 2] == '='))
+        return NULL;
+    return word;
 }
 
 bool sm_options_parse(struct sm_options *o, unsigned command, const char *name, int argc,
@@ -198,17 +211,21 @@ bool sm_options_parse(struct sm_options *o, unsigned command, const char *name, 
     opterr = 0;
     optind = 0; /* GNU: start afresh, also on a second call */
     for (int c; (c = getopt_long(argc, argv, g.shorts, g.longs, NULL)) != -1;) {
-        if (c == 'h' || c == HELP) {
+        if (c == 'h' || (c == HELP && !abbreviated("help", argv))) {
             *help = true;
             return true;
         }
-        if (c == '?' || c == ':') {
+        if (c == '?' || c == ':' || c == HELP) {
             complain_getopt(c, command, name, argv);
             return false;
         }
         const struct sm_option *t =
             c >= FIRST ? &sm_option_table[c - FIRST] : by_letter(command, c);
         if (!t) return false;
+        if (c >= FIRST && abbreviated(t->name, argv)) {
+            complain_unknown(command, name, abbreviated(t->name, argv));
+            return false;
+        }
         if (!set_value(o, t, optarg)) {
             complain_value(name, t, optarg);
             return false;
