@@ -55,9 +55,18 @@ float sm_exp_f32(float x)
 double sm_exp(double x)
 {
     /* 1/k!, k = 12 ... 0; the compiler rounds each quotient to nearest */
-    static const double c[13] = {1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880,
-                                 1.0 / 40320,     1.0 / 5040,     1.0 / 720,     1.0 / 120,
-                                 1.0 / 24,        1.0 / 6,        0.5,           1.0,
+    static const double c[13] = {1.0 / 479001600,
+                                 1.0 / 39916800,
+                                 1.0 / 3628800,
+                                 1.0 / 362880,
+                                 1.0 / 40320,
+                                 1.0 / 5040,
+                                 1.0 / 720,
+                                 1.0 / 120,
+                                 1.0 / 24,
+                                 1.0 / 6,
+                                 0.5,
+                                 1.0,
                                  1.0};
     if (is_nan(x)) return x;
     if (x < -746.0) x = -746.0;
@@ -127,9 +136,9 @@ double sm_pow(double a, double b) { return sm_exp(b * sm_log(a)); }
 
 static double sin_small(double r) /* |r| <= pi/4 and a little */
 {
-    static const double c[7] = {-1.0 / 1307674368000, 1.0 / 6227020800, -1.0 / 39916800,
-                                1.0 / 362880,         -1.0 / 5040,      1.0 / 120,
-                                -1.0 / 6};
+    static const double c[7] = {
+        -1.0 / 1307674368000, 1.0 / 6227020800, -1.0 / 39916800, 1.0 / 362880,
+        -1.0 / 5040,          1.0 / 120,        -1.0 / 6};
     const double z = r * r;
     double p = 1.0 / 355687428096000; /* 1/17! */
     for (int i = 0; i < 7; i++) p = fma(p, z, c[i]);
@@ -138,9 +147,15 @@ static double sin_small(double r) /* |r| <= pi/4 and a little */
 
 static double cos_small(double r)
 {
-    static const double c[9] = {1.0 / 20922789888000, -1.0 / 87178291200, 1.0 / 479001600,
-                                -1.0 / 3628800,       1.0 / 40320,        -1.0 / 720,
-                                1.0 / 24,             -0.5,               1.0};
+    static const double c[9] = {1.0 / 20922789888000,
+                                -1.0 / 87178291200,
+                                1.0 / 479001600,
+                                -1.0 / 3628800,
+                                1.0 / 40320,
+                                -1.0 / 720,
+                                1.0 / 24,
+                                -0.5,
+                                1.0};
     const double z = r * r;
     double p = -1.0 / 6402373705728000; /* 1/18! */
     for (int i = 0; i < 9; i++) p = fma(p, z, c[i]);

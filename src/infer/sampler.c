@@ -12,7 +12,7 @@
 struct sm_sampler {
     struct sm_sampler_params p;
     uint32_t n_vocab, seed;
-    size_t memory; /* bytes of the one block that holds everything */
+    size_t memory;              /* bytes of the one block that holds everything */
     struct sm_logit_bias *bias; /* the caller's list, then the end tokens when they are banned */
     uint32_t n_bias;
     bool penalties, dry;
@@ -45,9 +45,9 @@ static void lay_out(struct sm_sampler *s, struct sm_arena *a, const struct sm_sa
 {
     s->p = *p;
     s->n_vocab = m->n_vocab;
-    s->penalties = !p->mirostat && p->repeat_last != 0 &&
-                   (p->repeat_penalty != 1.0f || p->frequency_penalty != 0.0f ||
-                    p->presence_penalty != 0.0f);
+    s->penalties =
+        !p->mirostat && p->repeat_last != 0 &&
+        (p->repeat_penalty != 1.0f || p->frequency_penalty != 0.0f || p->presence_penalty != 0.0f);
     s->dry = !p->mirostat && p->dry_last != 0 && p->dry_multiplier != 0.0f && p->dry_base >= 1.0f;
     s->repeat_last = s->penalties ? window(p->repeat_last, m->n_ctx) : 0;
     s->dry_settings = (struct sm_dry){.multiplier = p->dry_multiplier,
@@ -80,8 +80,8 @@ size_t sm_sampler_memory_for(const struct sm_sampler_params *p,
     return a.used;
 }
 
-static smol_status check_model(const struct sm_sampler_params *p,
-                               const struct sm_sampler_model *m, smol_error *err)
+static smol_status check_model(const struct sm_sampler_params *p, const struct sm_sampler_model *m,
+                               smol_error *err)
 {
     if (m->n_vocab == 0 || m->n_vocab > INT32_MAX / 4)
         return SM_FAIL(err, ARG, "a vocabulary of %lu tokens cannot be sampled from",
@@ -184,8 +184,7 @@ static size_t draw_by_chain(struct sm_sampler *s, struct sm_cands *c)
     const struct sm_sampler_params *p = &s->p;
     if (p->top_n_sigma > 0.0f && (p->top_k <= 0 || (uint32_t)p->top_k >= s->n_vocab))
         take_all_sorted(c, s->logit, s->n_vocab);
-    else
-        sm_stage_top_k(c, s->logit, s->n_vocab, p->top_k);
+    else sm_stage_top_k(c, s->logit, s->n_vocab, p->top_k);
     sm_stage_typical(c, p->typical, p->min_keep);
     sm_stage_top_p(c, p->top_p, p->min_keep);
     sm_stage_min_p(c, p->min_p, p->min_keep);
@@ -199,10 +198,10 @@ static size_t draw_by_mirostat(struct sm_sampler *s, struct sm_cands *c)
     const struct sm_sampler_params *p = &s->p;
     sm_stage_top_k(c, s->logit, s->n_vocab, 0);
     sm_stage_temp(c, p->temp);
-    return p->mirostat == 1 ? sm_stage_mirostat1(c, &s->rng, &s->mu, p->mirostat_tau,
-                                                 p->mirostat_eta, p->mirostat_m, s->n_vocab)
-                            : sm_stage_mirostat2(c, &s->rng, &s->mu, p->mirostat_tau,
-                                                 p->mirostat_eta);
+    return p->mirostat == 1
+               ? sm_stage_mirostat1(c, &s->rng, &s->mu, p->mirostat_tau, p->mirostat_eta,
+                                    p->mirostat_m, s->n_vocab)
+               : sm_stage_mirostat2(c, &s->rng, &s->mu, p->mirostat_tau, p->mirostat_eta);
 }
 
 int32_t sm_sampler_sample(struct sm_sampler *s, const float *logits)
@@ -243,9 +242,8 @@ size_t sm_sampler_top(struct sm_sampler *s, const float *logits, uint32_t k,
     sm_cands_sort(&c); /* when the whole vocabulary was asked for */
     const size_t n = k < c.n ? k : c.n;
     for (size_t i = 0; i < n; i++)
-        out[i] = (struct sm_token_logprob){.id = c.v[i].id,
-                                           .logit = c.v[i].logit,
-                                           .logprob = (double)c.v[i].logit - lse};
+        out[i] = (struct sm_token_logprob){
+            .id = c.v[i].id, .logit = c.v[i].logit, .logprob = (double)c.v[i].logit - lse};
     return n;
 }
 
@@ -270,8 +268,8 @@ static uint8_t *save_rng(uint8_t *to, const struct sm_rng *r)
 void sm_sampler_state_save(const struct sm_sampler *s, void *buf)
 {
     uint8_t *to = buf;
-    const uint32_t head[STATE_HEAD] = {STATE_MAGIC,       s->n_vocab,      s->history.capacity,
-                                       s->history.n,      s->history.next, s->seed,
+    const uint32_t head[STATE_HEAD] = {STATE_MAGIC,          s->n_vocab,      s->history.capacity,
+                                       s->history.n,         s->history.next, s->seed,
                                        sm_bits_of_f32(s->mu)};
     for (size_t i = 0; i < STATE_HEAD; i++) sm_st32(to + 4 * i, head[i]);
     to = save_rng(to + 4u * STATE_HEAD, &s->rng);
@@ -300,8 +298,8 @@ smol_status sm_sampler_state_load(struct sm_sampler *s, const void *buf, size_t 
     const float mu = sm_f32_of_bits(head[6]);
     const uint32_t at[2] = {sm_ld32(rng + 4u * SM_RNG_WORDS),
                             sm_ld32(rng + 4u * (RNG_WORDS + SM_RNG_WORDS))};
-    bool good = head[3] <= head[2] && (head[4] < head[2] || head[4] == 0) &&
-                mu >= -FLT_MAX && mu <= FLT_MAX && at[0] <= SM_RNG_WORDS && at[1] <= SM_RNG_WORDS;
+    bool good = head[3] <= head[2] && (head[4] < head[2] || head[4] == 0) && mu >= -FLT_MAX &&
+                mu <= FLT_MAX && at[0] <= SM_RNG_WORDS && at[1] <= SM_RNG_WORDS;
     for (size_t i = 0; i < head[2]; i++) good = good && sm_ld32(ids + 4 * i) < s->n_vocab;
     if (!good) return SM_FAIL(err, FORMAT, "state of a sampler is damaged");
     s->history.n = head[3];

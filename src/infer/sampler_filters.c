@@ -7,10 +7,7 @@
 #include <math.h>
 
 /* A division can overflow; a capped logit keeps its place and the softmax stays a number. */
-static inline float cap(float x)
-{
-    return x > FLT_MAX ? FLT_MAX : x;
-}
+static inline float cap(float x) { return x > FLT_MAX ? FLT_MAX : x; }
 
 static float largest(const struct sm_cands *c)
 {

@@ -51,8 +51,12 @@ static void insertion_sort(struct sm_candidate *v, size_t n)
 static size_t split(struct sm_candidate *v, size_t n)
 {
     const struct sm_candidate *a = &v[0], *b = &v[n / 2], *c = &v[n - 1];
-    const struct sm_candidate *m = before(a, b) ? (before(b, c) ? b : before(a, c) ? c : a)
-                                                : (before(a, c) ? a : before(b, c) ? c : b);
+    const struct sm_candidate *m = before(a, b) ? (before(b, c)   ? b
+                                                   : before(a, c) ? c
+                                                                  : a)
+                                                : (before(a, c)   ? a
+                                                   : before(b, c) ? c
+                                                                  : b);
     const struct sm_candidate pivot = *m;
     size_t i = 0, j = n - 1;
     for (;;) {

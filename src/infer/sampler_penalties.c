@@ -125,8 +125,8 @@ void sm_stage_dry(float *logit, const struct sm_history *h, struct sm_token_map 
         if ((int32_t)m + 1 > *most) *most = (int32_t)m + 1;
     }
     /* the largest exponent whose power is a float */
-    const double most = dry->base > 1.000001f
-                            ? sm_floor(88.7228391 / sm_log((double)dry->base)) : (double)n;
+    const double most =
+        dry->base > 1.000001f ? sm_floor(88.7228391 / sm_log((double)dry->base)) : (double)n;
     for (uint32_t i = 0; i < map->slots; i++) {
         if (map->id[i] < 0 || is_breaker(dry->breakers, map->id[i])) continue;
         double exponent = (double)(map->value[i] - 1) - (double)dry->allowed;

@@ -43,7 +43,7 @@ struct sm_dry {
     float multiplier, base;
     uint32_t allowed, last;
     const struct sm_dry_breakers *breakers; /* NULL: none */
-    int32_t *run; /* scratch: `last` numbers */
+    int32_t *run;                           /* scratch: `last` numbers */
 };
 void sm_stage_dry(float *logit, const struct sm_history *h, struct sm_token_map *map,
                   const struct sm_dry *dry);

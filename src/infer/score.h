@@ -31,7 +31,7 @@ double sm_score_bits_per_byte(const struct sm_score *s);    /* nll / (ln 2 * n_b
  * SM_LOOP_PERIOD tokens again and again. */
 #define SM_LOOP_PERIOD 64u
 struct sm_loop {
-    int32_t last[SM_LOOP_PERIOD]; /* ring of the newest tokens */
+    int32_t last[SM_LOOP_PERIOD];  /* ring of the newest tokens */
     uint32_t same[SM_LOOP_PERIOD]; /* [d - 1]: how many newest tokens equal the one d before */
     uint64_t n;
 };

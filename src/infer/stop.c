@@ -117,8 +117,7 @@ bool sm_stop_put(struct sm_stop *s, const char *text, size_t n, sm_stop_out out,
     for (size_t i = 0; i < n; i++) {
         for (size_t k = 0; k < s->n; k++) {
             step(&s->s[k], text[i]);
-            if (s->s[k].matched == s->s[k].n &&
-                (s->found < 0 || s->s[k].n > s->s[s->found].n))
+            if (s->s[k].matched == s->s[k].n && (s->found < 0 || s->s[k].n > s->s[s->found].n))
                 s->found = (int)k;
         }
         if (s->found < 0) continue;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Stop strings in a stream of text: what arrives is handed on at once, except the longest tail that
  * could still become a stop string. The cut is exactly before the stop string that is complete
- * first (of several that end at the same byte: the one that begins first). Bytes in, bytes out: when
- * the pieces put in are whole characters and the stop strings are valid UTF-8, so is what comes
- * out. A matcher belongs to one thread; nothing allocates after sm_stop_new. */
+ * first (of several that end at the same byte: the one that begins first). Bytes in, bytes out:
+ * when the pieces put in are whole characters and the stop strings are valid UTF-8, so is what
+ * comes out. A matcher belongs to one thread; nothing allocates after sm_stop_new. */
 #ifndef SM_STOP_H
 #define SM_STOP_H
 

@@ -4,8 +4,8 @@
  * shared between threads.
  *
  * A rendered conversation is a list of segments, each markup or content. Only markup may become
- * control tokens: what a user types stays text, also when it looks like "<|im_end|>". Segments point
- * into static strings and into the caller's messages. */
+ * control tokens: what a user types stays text, also when it looks like "<|im_end|>". Segments
+ * point into static strings and into the caller's messages. */
 #ifndef SM_CHAT_FORMAT_H
 #define SM_CHAT_FORMAT_H
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Chat formats as data. Each row equals the renderings of tests/data/golden/chat-builtin.json. */
+/* Chat formats as data. Each row equals the renderings of tests/data/golden/chat-builtin.json,
+ * except "bailing-turns", which is ours: bailing with turn ends, as small Ling-like models have it. */
+/* clang-format off */
 #include "tok/chat_formats.h"
 
 /* Formats whose messages are all alike: PRE role MID text POST. */
@@ -37,6 +39,10 @@ const struct sm_chat_format sm_chat_formats[] = {
      .role = {{"<role>SYSTEM</role>", ""}, {"<role>HUMAN</role>", ""},
               {"<role>ASSISTANT</role>", ""}},
      .answer = "<role>ASSISTANT</role><think>"},
+    {.name = "bailing-turns",
+     .role = {{"<role>SYSTEM</role>", "<|role_end|>"}, {"<role>HUMAN</role>", "<|role_end|>"},
+              {"<role>ASSISTANT</role>", "<|role_end|>"}},
+     .answer = "<role>ASSISTANT</role>"},
     {.name = "bailing2",
      .no_system = "<role>SYSTEM</role>detailed thinking off<|role_end|>",
      .role = {{"<role>SYSTEM</role>", "<|role_end|>"}, {"<role>HUMAN</role>", "<|role_end|>"},
@@ -260,6 +266,7 @@ const struct sm_chat_rule sm_chat_rules[] = {
     {"gigachat", {"additional_special_tokens[0] + message['content']"}},
     {"megrez", {"<|role_start|>"}},
     {"yandex", {" Ассистент:"}},
+    {"bailing-turns", {"<role>ASSISTANT</role>", "'HUMAN'", "<|role_end|>"}},
     {"bailing", {"<role>ASSISTANT</role>", "'HUMAN'"}},
     {"bailing-think", {"<role>ASSISTANT</role>", "\"HUMAN\"", "<think>"}},
     {"bailing2", {"<role>ASSISTANT</role>", "<role>HUMAN</role>", "<|role_end|>"}},

@@ -65,13 +65,13 @@ static void test_golden(void)
         const struct sm_chat_format *f = sm_chat_format_by_name(name);
         TAP_OK(f != NULL, "%s is built in", name);
         for (size_t k = 0; f && k < 3; k++) {
-            const size_t n = to_messages(
-                json_get(json_get(root, "conversations"), names[k]), m, 16);
+            const size_t n =
+                to_messages(json_get(json_get(root, "conversations"), names[k]), m, 16);
             const struct json *want = json_get(t, names[k]);
             TAP_OK(renders(f, m, n, true, json_str(json_get(want, "prompt"), "?")),
                    "%s: %s, with the beginning of an answer", name, names[k]);
-            TAP_OK(renders(f, m, n, false, json_str(json_get(want, "no_prompt"), "?")),
-                   "%s: %s", name, names[k]);
+            TAP_OK(renders(f, m, n, false, json_str(json_get(want, "no_prompt"), "?")), "%s: %s",
+                   name, names[k]);
         }
     }
     json_free(doc);
@@ -99,6 +99,7 @@ static void test_recognition(void)
         {"<｜Assistant｜> <｜User｜> <｜end▁of▁sentence｜>", "deepseek3"},
         {"<|start_of_role|>", "granite"},
         {"<role>ASSISTANT</role> 'HUMAN'", "bailing"},
+        {"<role>ASSISTANT</role> 'HUMAN' <|role_end|>", "bailing-turns"},
         {"<role>ASSISTANT</role> \"HUMAN\" <think>", "bailing-think"},
         {"<role>ASSISTANT</role> <role>HUMAN</role> <|role_end|>", "bailing2"},
         {"<|header_start|> <|header_end|>", "llama4"},
@@ -169,15 +170,32 @@ static void test_refusals(void)
 /* Two user messages in a row, and a system message later on, open a block each. */
 static void test_blocks(void)
 {
-    const smol_message m[] = {{"user", "a", 1}, {"user", "b", 1}, {"system", "", 0},
-                              {"system", "s", 1}, {"user", "c", 1}};
+    const smol_message m[] = {{"user", "a", 1},
+                              {"user", "b", 1},
+                              {"system", "", 0},
+                              {"system", "s", 1},
+                              {"user", "c", 1}};
     TAP_OK(renders(sm_chat_format_by_name("gemma"), m, 5, false,
                    "<start_of_turn>user\na<end_of_turn>\n<start_of_turn>user\nb<end_of_turn>\n"
                    "<start_of_turn>user\ns\n\nc<end_of_turn>\n"),
            "gemma: blocks");
-    TAP_OK(renders(sm_chat_format_by_name("llama2-sys-bos"), m, 5, true,
-                   "[INST] a [/INST]<s>[INST] b [/INST]<s>[INST] <<SYS>>\ns\n<</SYS>>\n\nc [/INST]"),
-           "llama2: blocks");
+    TAP_OK(
+        renders(sm_chat_format_by_name("llama2-sys-bos"), m, 5, true,
+                "[INST] a [/INST]<s>[INST] b [/INST]<s>[INST] <<SYS>>\ns\n<</SYS>>\n\nc [/INST]"),
+        "llama2: blocks");
+}
+
+/* What the template of the default model gives. */
+static void test_default_model(void)
+{
+    const smol_message m[] = {{"system", "S", 1}, {"user", "U", 1}};
+    TAP_OK(renders(sm_chat_format_by_name("bailing-turns"), m, 2, true,
+                   "<role>SYSTEM</role>S<|role_end|><role>HUMAN</role>U<|role_end|>"
+                   "<role>ASSISTANT</role>"),
+           "bailing-turns with a system message");
+    TAP_OK(renders(sm_chat_format_by_name("bailing-turns"), m + 1, 1, true,
+                   "<role>HUMAN</role>U<|role_end|><role>ASSISTANT</role>"),
+           "bailing-turns without one");
 }
 
 int main(int argc, char **argv)
@@ -188,5 +206,6 @@ int main(int argc, char **argv)
     test_users_text();
     test_refusals();
     test_blocks();
+    test_default_model();
     return tap_done();
 }

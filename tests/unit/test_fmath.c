@@ -203,9 +203,9 @@ static void test_special(void)
 
 static void test_whole_numbers(void)
 {
-    static const double x[] = {0.0,  -0.0,   0.5,    -0.5,         1.0,    -1.0,   1.5,
-                               -1.5, 2.999,  -2.999, 0x1p51 + 0.5, 0x1p52, 0x1p60, -0x1p60,
-                               1e300, -1e300, -0x1p52};
+    static const double x[] = {0.0,    -0.0,    0.5,   -0.5,   1.0,          -1.0,
+                               1.5,    -1.5,    2.999, -2.999, 0x1p51 + 0.5, 0x1p52,
+                               0x1p60, -0x1p60, 1e300, -1e300, -0x1p52};
     const double inf = sm_f64_of_bits(0x7ff0000000000000u);
     bool good = true;
     for (size_t i = 0; i < sizeof x / sizeof *x; i++)
@@ -269,14 +269,17 @@ static void test_frozen(void)
         {"silu_f32", sweep_f32(sm_silu_f32, -100.0f, 0x1p-7f, 25600), 0x22649d5e91bd9771u},
         {"log_f32", sweep_f32(sm_log_f32, 0.0f, 0x1.8p-9f, 20000), 0x960a4a9908c19628u},
         {"tanh_f32", sweep_f32(sm_tanh_f32, -12.0f, 0x1.8p-9f, 8192), 0xf7ce79aa49b37c20u},
-        {"softplus_f32", sweep_f32(sm_softplus_f32, -100.0f, 0x1.8p-7f, 12000), 0x53f74f175bdd0d43u},
+        {"softplus_f32", sweep_f32(sm_softplus_f32, -100.0f, 0x1.8p-7f, 12000),
+         0x53f74f175bdd0d43u},
         {"exp", sweep_f64(sm_exp, -746.0, 0x1.7p-6, 65000), 0x93dd9130a7db644fu},
         {"log", sweep_f64(sm_log, 0.0, 0x1.23p-9, 50000), 0x8f02a5285f50d424u},
         {"pow", sweep_f64(pow_175, -100.0, 0x1.1p-4, 10000), 0xb5d2f2efe60617bfu},
         {"sin", sweep_f64(sm_sin, -1000.0, 0x1.23p-5, 60000), 0x3deec46e55dcd34au},
         {"cos", sweep_f64(sm_cos, -1000.0, 0x1.23p-5, 60000), 0xb842cd68663c9c94u},
-        {"sin of large arguments", sweep_f64(sm_sin, -0x1p30, 0x1.0000123p16, 32000), 0xe542daf61edc2534u},
-        {"cos of large arguments", sweep_f64(sm_cos, -0x1p30, 0x1.0000123p16, 32000), 0xc8a581eae93f4e84u},
+        {"sin of large arguments", sweep_f64(sm_sin, -0x1p30, 0x1.0000123p16, 32000),
+         0xe542daf61edc2534u},
+        {"cos of large arguments", sweep_f64(sm_cos, -0x1p30, 0x1.0000123p16, 32000),
+         0xc8a581eae93f4e84u},
     };
     for (size_t i = 0; i < sizeof t / sizeof *t; i++)
         TAP_OK(t[i].got == t[i].want, "bits of %s: 0x%016" PRIx64 ", frozen 0x%016" PRIx64,

@@ -122,8 +122,8 @@ static void test_naive(void)
     static const struct {
         int32_t top_k;
         float top_p, min_p;
-    } t[] = {{40, 0.95f, 0.05f}, {40, 1.0f, 0.0f},  {1, 1.0f, 0.0f},   {0, 0.9f, 0.0f},
-             {0, 1.0f, 0.01f},   {0, 1.0f, 0.0f},   {700, 0.5f, 0.0f}, {20000, 0.3f, 0.1f},
+    } t[] = {{40, 0.95f, 0.05f},  {40, 1.0f, 0.0f}, {1, 1.0f, 0.0f},   {0, 0.9f, 0.0f},
+             {0, 1.0f, 0.01f},    {0, 1.0f, 0.0f},  {700, 0.5f, 0.0f}, {20000, 0.3f, 0.1f},
              {19999, 1.0f, 0.0f}, {63, 1.0f, 0.0f}, {64, 1.0f, 0.0f},  {0, 0.999f, 0.0f}};
     for (size_t i = 0; i < sizeof t / sizeof *t; i++) {
         struct sm_sampler_params p;

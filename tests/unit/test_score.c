@@ -27,8 +27,8 @@ static void test_logprob(void)
     for (int round = 0; round < 20; round++) {
         const float spread = (float)(1 << (round % 8));
         for (size_t i = 0; i < N; i++) logits[i] = tap_random_float(-spread, spread);
-        const double error = fabs((double)((long double)sm_score_log_sum_exp(logits, N) -
-                                           exact_lse(N)));
+        const double error =
+            fabs((double)((long double)sm_score_log_sum_exp(logits, N) - exact_lse(N)));
         if (!(error <= worst)) worst = error;
     }
     TAP_OK(worst < 1e-12, "log-sum-exp within %.2g of the exact value", worst);
