@@ -20,6 +20,25 @@ bool sm_kern_fill_avx2(struct sm_kern *k)
     k->mul_x8[SM_MXFP4] = sm_mul_mxfp4_q8_avx2;
     k->mul_x8[SM_Q2_0] = sm_mul_q20_q8_avx2;
     k->mul_x8[SM_Q1_0] = sm_mul_q10_q8_avx2;
+    k->mul_rows[SM_F32] = sm_mul_rows_f32_avx2;
+    k->mul_rows[SM_F16] = sm_mul_rows_f16_avx2;
+    k->mul_rows[SM_BF16] = sm_mul_rows_bf16_avx2;
+    k->quantize_32 = sm_quantize_32_avx2;
+    k->quantize_256 = sm_quantize_256_avx2;
+    k->dot = sm_dot_avx2;
+    k->rms_norm = sm_rms_norm_avx2;
+    k->silu_mul = sm_silu_mul_avx2;
+    k->axpy = sm_axpy_avx2;
+    k->add = sm_add_avx2;
+    k->exp = sm_exp_avx2;
+    k->rope_half = sm_rope_half_avx2;
+    k->rope_adjacent = sm_rope_adjacent_avx2;
+    k->attn_chunk[SM_KV_F32] = sm_attn_chunk_f32_avx2;
+    k->attn_chunk[SM_KV_F16] = sm_attn_chunk_f16_avx2;
+    k->attn_chunk[SM_KV_Q8_0] = sm_attn_chunk_q8_0_avx2;
+    k->kv_store[SM_KV_F16] = sm_kv_store_f16_avx2;
+    k->kv_store[SM_KV_Q8_0] = sm_kv_store_q8_0_avx2;
+    sm_pack_fill_avx2(k);
     return true;
 }
 

@@ -97,6 +97,42 @@ SM_INLINE __m256 step_min(__m256 acc, __m256 d, __m256i i, __m256 m, __m256i sum
 /* The sign bit only; what the file calls dmin is subtracted. */
 SM_INLINE __m256 negate(__m256 v) { return _mm256_xor_ps(v, _mm256_set1_ps(-0.0f)); }
 
+/* sum16 from its partial sums 0..7 and 8..15: folded 8, 4, 2, 1. */
+SM_INLINE float fold16(__m256 lo, __m256 hi)
+{
+    const __m256 p = _mm256_add_ps(lo, hi);
+    __m128 q = _mm_add_ps(_mm256_castps256_ps128(p), _mm256_extractf128_ps(p, 1));
+    q = _mm_add_ps(q, _mm_movehl_ps(q, q));
+    q = _mm_add_ss(q, _mm_shuffle_ps(q, q, 1));
+    return _mm_cvtss_f32(q);
+}
+
+/* exp of docs/arithmetic.md section 7, eight at a time. */
+SM_INLINE __m256 exp8(__m256 x)
+{
+    const __m256 nan = _mm256_cmp_ps(x, x, _CMP_UNORD_Q), v = x;
+    x = _mm256_max_ps(x, _mm256_set1_ps(-104.0f));
+    x = _mm256_min_ps(x, _mm256_set1_ps(89.0f));
+    const __m256 n = _mm256_round_ps(_mm256_mul_ps(x, _mm256_set1_ps(0x1.715476p0f)),
+                                     _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    __m256 r = _mm256_fnmadd_ps(n, _mm256_set1_ps(0x1.62e400p-1f), x);
+    r = _mm256_fnmadd_ps(n, _mm256_set1_ps(0x1.7f7d1cp-20f), r);
+    __m256 p = _mm256_set1_ps(0x1.a01a02p-13f);
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0x1.6c16c2p-10f));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0x1.111112p-7f));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0x1.555556p-5f));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0x1.555556p-3f));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0.5f));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.0f));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.0f));
+    const __m256i k = _mm256_cvtps_epi32(n), k1 = _mm256_srai_epi32(k, 1);
+    const __m256i k2 = _mm256_sub_epi32(k, k1), bias = _mm256_set1_epi32(127);
+    const __m256i s1 = _mm256_slli_epi32(_mm256_add_epi32(k1, bias), 23);
+    const __m256i s2 = _mm256_slli_epi32(_mm256_add_epi32(k2, bias), 23);
+    p = _mm256_mul_ps(_mm256_mul_ps(p, _mm256_castsi256_ps(s1)), _mm256_castsi256_ps(s2));
+    return _mm256_blendv_ps(p, v, nan);
+}
+
 /* The activations of one token, at its first block. */
 struct act_row {
     const int8_t *q;
@@ -146,6 +182,30 @@ SM_MUL_X8_DECL(sm_mul_iq4nl_q8_avx2);
 SM_MUL_X8_DECL(sm_mul_mxfp4_q8_avx2);
 SM_MUL_X8_DECL(sm_mul_q20_q8_avx2);
 SM_MUL_X8_DECL(sm_mul_q10_q8_avx2);
+
+void sm_mul_rows_f32_avx2(float *y, size_t ldy, const void *w, size_t n_rows, size_t n_cols,
+                          const float *x, size_t ldx, size_t n_tok);
+void sm_mul_rows_f16_avx2(float *y, size_t ldy, const void *w, size_t n_rows, size_t n_cols,
+                          const float *x, size_t ldx, size_t n_tok);
+void sm_mul_rows_bf16_avx2(float *y, size_t ldy, const void *w, size_t n_rows, size_t n_cols,
+                           const float *x, size_t ldx, size_t n_tok);
+float sm_dot_avx2(const float *a, const float *b, size_t n);
+float sm_rms_norm_avx2(float *y, const float *x, const float *w, size_t n, float eps);
+void sm_silu_mul_avx2(float *h, const float *g, const float *u, size_t n);
+void sm_axpy_avx2(float *y, float w, const float *x, size_t n);
+void sm_add_avx2(float *y, const float *x, size_t n);
+void sm_exp_avx2(float *y, const float *x, size_t n);
+void sm_rope_half_avx2(float *x, const float *cs, size_t n_rot);
+void sm_rope_adjacent_avx2(float *x, const float *cs, size_t n_rot);
+void sm_quantize_32_avx2(const float *x, size_t n, int8_t *q, float *d, int16_t *s);
+void sm_quantize_256_avx2(const float *x, size_t n, int8_t *q, float *d, int16_t *s);
+void sm_kv_store_f16_avx2(void *dst, const float *x, size_t n);
+void sm_kv_store_q8_0_avx2(void *dst, const float *x, size_t n);
+void sm_attn_chunk_f32_avx2(const struct sm_attn_chunk *c);
+void sm_attn_chunk_f16_avx2(const struct sm_attn_chunk *c);
+void sm_attn_chunk_q8_0_avx2(const struct sm_attn_chunk *c);
+/* pack_x8 of all formats. */
+void sm_pack_fill_avx2(struct sm_kern *k);
 
 #endif /* SM_HAVE_AVX2 */
 #endif
