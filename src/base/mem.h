@@ -40,7 +40,6 @@ struct sm_arena {
  * does not fit in memory at all counts as the largest possible. */
 void *sm_arena_take(struct sm_arena *a, size_t n);
 void *sm_arena_take_n(struct sm_arena *a, size_t size, size_t count);
-#define SM_ARENA_NEW(a, type, count)                                                               \
-    ((type *)sm_arena_take_n((a), sizeof(type), (size_t)(count)))
+#define SM_ARENA_NEW(a, type, count) ((type *)sm_arena_take_n((a), sizeof(type), (size_t)(count)))
 
 #endif

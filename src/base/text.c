@@ -7,9 +7,13 @@
 /* Length of the valid UTF-8 character at s, 0 if there is none, -1 if the string ends inside. */
 static int char_length(const unsigned char *s)
 {
-    static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-    const int n = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3
-                                                             : s[0] < 0xf5 ? 4 : 0;
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    const int n = s[0] < 0x80   ? 1
+                  : s[0] < 0xc2 ? 0
+                  : s[0] < 0xe0 ? 2
+                  : s[0] < 0xf0 ? 3
+                  : s[0] < 0xf5 ? 4
+                                : 0;
     if (n < 2) return n;
     uint32_t v = s[0] & (0x7fu >> n);
     for (int i = 1; i < n; i++) {

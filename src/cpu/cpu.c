@@ -5,8 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct { const char *name; unsigned num; } levels_[] = {
-#define X(id, n, text) { text, n },
+static const struct {
+    const char *name;
+    unsigned num;
+} levels_[] = {
+#define X(id, n, text) {text, n},
     SM_LEVEL_LIST(X)
 #undef X
 };
@@ -54,7 +57,8 @@ smol_status sm_cpu_pick(const char *level, uint32_t *levels, smol_error *err)
     for (size_t i = 0; i < N_LEVELS; i++) {
         if (strcmp(level, levels_[i].name)) continue;
         if (!(have >> levels_[i].num & 1u))
-            return SM_FAIL(err, ARG, "this CPU lacks the level %s; it offers: auto %s", level, words);
+            return SM_FAIL(err, ARG, "this CPU lacks the level %s; it offers: auto %s", level,
+                           words);
         *levels = have & (uint32_t)((UINT64_C(2) << levels_[i].num) - 1);
         return SMOL_OK;
     }
@@ -82,7 +86,8 @@ void sm_cpu_float_mode(void)
     csr &= ~UINT32_C(0xe040);
     __asm__ __volatile__("ldmxcsr %0" : : "m"(csr));
 #elif defined(__aarch64__)
-    /* FPCR: bit 24 flushes to zero, 19 the same for half precision, 22-23 rounding, 25 default NaN. */
+    /* FPCR: bit 24 flushes to zero, 19 does so for halves, 22-23 are the rounding, 25 makes NaNs
+     * the default one. */
     uint64_t fpcr = 0;
     __asm__ __volatile__("mrs %0, fpcr" : "=r"(fpcr));
     fpcr &= ~((UINT64_C(15) << 22) | (UINT64_C(1) << 19));

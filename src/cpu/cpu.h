@@ -39,7 +39,7 @@ void sm_cpu_float_mode(void);
 
 struct sm_cpu_feature { const char *name; bool present; };
 #define SM_CPU_MAX_FEATURES 24
-/* One of these three exists for the target: fills `f` and returns the count; *levels gets the level
+/* cpu_x86.c or cpu_arm.c: fills `f` and returns the count; *levels gets the level
  * bits without ref. */
 unsigned sm_cpu_detect(struct sm_cpu_feature f[SM_CPU_MAX_FEATURES], uint32_t *levels);
 

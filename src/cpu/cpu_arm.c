@@ -13,11 +13,16 @@ unsigned sm_cpu_detect(struct sm_cpu_feature f[SM_CPU_MAX_FEATURES], uint32_t *l
     const bool asimd = (c >> 1 & 1u) != 0, dotprod = (c >> 20 & 1u) != 0;
     const bool i8mm = (c2 >> 13 & 1u) != 0;
     const struct sm_cpu_feature all[] = {
-        { "neon", asimd },                  { "crc32", (c >> 7 & 1u) != 0 },
-        { "atomics", (c >> 8 & 1u) != 0 },  { "fphp", (c >> 9 & 1u) != 0 },
-        { "fp16", (c >> 10 & 1u) != 0 },    { "dotprod", dotprod },
-        { "sve", (c >> 22 & 1u) != 0 },     { "sve2", (c2 >> 1 & 1u) != 0 },
-        { "i8mm", i8mm },                   { "bf16", (c2 >> 14 & 1u) != 0 },
+        {"neon", asimd},
+        {"crc32", (c >> 7 & 1u) != 0},
+        {"atomics", (c >> 8 & 1u) != 0},
+        {"fphp", (c >> 9 & 1u) != 0},
+        {"fp16", (c >> 10 & 1u) != 0},
+        {"dotprod", dotprod},
+        {"sve", (c >> 22 & 1u) != 0},
+        {"sve2", (c2 >> 1 & 1u) != 0},
+        {"i8mm", i8mm},
+        {"bf16", (c2 >> 14 & 1u) != 0},
     };
     const unsigned n = (unsigned)(sizeof all / sizeof all[0]);
     for (unsigned i = 0; i < n; i++) f[i] = all[i];

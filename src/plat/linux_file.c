@@ -26,10 +26,10 @@ _Static_assert(sizeof(off_t) == 8, "file offsets need 64 bits: -D_FILE_OFFSET_BI
 struct sm_file {
     char *path;
     size_t path_bytes;
-    int fd;          /* through the page cache; holds the shared lock */
-    int direct_fd;   /* past it, -1 if refused or not wanted */
-    uint64_t size;   /* at open */
-    size_t page;     /* bytes of a page */
+    int fd;                      /* through the page cache; holds the shared lock */
+    int direct_fd;               /* past it, -1 if refused or not wanted */
+    uint64_t size;               /* at open */
+    size_t page;                 /* bytes of a page */
     atomic_bool direct;          /* cleared for good by the first refusal */
     atomic_uint_fast64_t n_read; /* bytes */
     atomic_uint_fast64_t kept;   /* number of the page that was not dropped, or NO_PAGE */
@@ -40,7 +40,7 @@ struct sm_file {
 static int raw_open(const char *path, int flags) { return open(path, flags); }
 static ssize_t raw_pread(int fd, void *buf, size_t n, off_t at) { return pread(fd, buf, n, at); }
 
-static struct sm_io_ops io_ops = { raw_open, raw_pread };
+static struct sm_io_ops io_ops = {raw_open, raw_pread};
 struct sm_io_ops *sm_plat_io(void) { return &io_ops; }
 
 static int open_retrying(const char *path, int flags)
@@ -237,12 +237,12 @@ static smol_status too_short(const struct sm_file *f, uint64_t at, size_t n, uin
     if (at <= f->size && n <= f->size - at)
         return SM_FAIL_AT(err, FORMAT, at,
                           SM_PATH_FMT ": the file was cut while in use: %zu bytes wanted at %llu, "
-                          "it now ends at %llu", SM_PATH(f->path), n, (unsigned long long)at,
-                          (unsigned long long)end);
+                                      "it now ends at %llu",
+                          SM_PATH(f->path), n, (unsigned long long)at, (unsigned long long)end);
     return SM_FAIL_AT(err, FORMAT, at,
                       SM_PATH_FMT ": the file is shorter than its header says: %zu bytes wanted at "
-                      "%llu, it ends at %llu", SM_PATH(f->path), n, (unsigned long long)at,
-                      (unsigned long long)end);
+                                  "%llu, it ends at %llu",
+                      SM_PATH(f->path), n, (unsigned long long)at, (unsigned long long)end);
 }
 
 /* Nothing could be read at `at`: the end is there, or before it. */

@@ -40,11 +40,14 @@ void sm_pages_free(void *p, size_t n)
 
 const char *sm_file_system_hint(const char *path)
 {
-    static const struct { uint32_t magic; const char *name; } known[] = {
-        { 0x65735546u, "FUSE" },   { 0x01021994u, "tmpfs" },    { 0x858458f6u, "ramfs" },
-        { 0x01021997u, "9p" },     { 0x00006969u, "NFS" },      { 0xff534d42u, "CIFS" },
-        { 0xfe534d42u, "SMB" },    { 0x5dca2df5u, "sdcardfs" }, { 0x0000f15fu, "eCryptfs" },
-        { 0x73717368u, "squashfs" },
+    static const struct {
+        uint32_t magic;
+        const char *name;
+    } known[] = {
+        {0x65735546u, "FUSE"},     {0x01021994u, "tmpfs"},    {0x858458f6u, "ramfs"},
+        {0x01021997u, "9p"},       {0x00006969u, "NFS"},      {0xff534d42u, "CIFS"},
+        {0xfe534d42u, "SMB"},      {0x5dca2df5u, "sdcardfs"}, {0x0000f15fu, "eCryptfs"},
+        {0x73717368u, "squashfs"},
     };
     struct statfs fs;
     if (statfs(path, &fs)) return NULL;

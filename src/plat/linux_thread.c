@@ -121,7 +121,7 @@ static void *thread_main(void *arg)
 /* Signals from outside (Ctrl-C) belong to the program's own threads; faults stay where they are. */
 static void block_signals(sigset_t *old)
 {
-    static const int kept[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT, SIGPROF };
+    static const int kept[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT, SIGPROF};
     sigset_t all;
     (void)sigfillset(&all);
     for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++) (void)sigdelset(&all, kept[i]);

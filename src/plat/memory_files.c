@@ -64,7 +64,8 @@ static uint64_t number(const char *s)
     uint64_t v = 0;
     if (*s < '0' || *s > '9') return NONE;
     for (; *s >= '0' && *s <= '9'; s++)
-        if (__builtin_mul_overflow(v, 10u, &v) || __builtin_add_overflow(v, (unsigned)(*s - '0'), &v))
+        if (__builtin_mul_overflow(v, 10u, &v) ||
+            __builtin_add_overflow(v, (unsigned)(*s - '0'), &v))
             return NONE - 1;
     return v;
 }
@@ -103,11 +104,13 @@ static uint64_t or_zero(uint64_t v) { return v == NONE ? 0 : v; }
 
 /* ---- one control group ---------------------------------------------------------------------- */
 
-struct group_files { const char *limit, *soft_limit, *usage, *inactive; };
-static const struct group_files v1 = { "memory.limit_in_bytes", NULL, "memory.usage_in_bytes",
-                                       "total_inactive_file" };
-static const struct group_files v2 = { "memory.max", "memory.high", "memory.current",
-                                       "inactive_file" };
+struct group_files {
+    const char *limit, *soft_limit, *usage, *inactive;
+};
+static const struct group_files v1 = {"memory.limit_in_bytes", NULL, "memory.usage_in_bytes",
+                                      "total_inactive_file"};
+static const struct group_files v2 = {"memory.max", "memory.high", "memory.current",
+                                      "inactive_file"};
 
 /* Lowers *limit and *room by those of the group at `dir`. Page cache on the inactive list is given
  * back before anything else, so it counts as room. */
@@ -236,8 +239,7 @@ static void take_hierarchy(const char *root, bool want_v2, uint64_t machine, uin
     const char *below = path;
     if (strncmp(path, top, n_top) == 0 && (path[n_top] == '/' || path[n_top] == 0))
         below = path + n_top;
-    else
-        below = ""; /* "/../..": outside of what is mounted */
+    else below = ""; /* "/../..": outside of what is mounted */
     if (strstr(below, "/..")) below = "";
     const int n = snprintf(dir, sizeof dir, "%s%s", point, below);
     if (n < 0 || (size_t)n >= sizeof dir) return;
@@ -253,14 +255,19 @@ static void take_hierarchy(const char *root, bool want_v2, uint64_t machine, uin
 
 /* ---- the probe ------------------------------------------------------------------------------ */
 
-struct meminfo { uint64_t total, available, free, cached, buffers; };
+struct meminfo {
+    uint64_t total, available, free, cached, buffers;
+};
 
 static struct meminfo read_meminfo(const char *root)
 {
-    struct meminfo m = { NONE, NONE, NONE, NONE, NONE };
-    const struct { const char *key; uint64_t *to; } keys[] = {
-        { "MemTotal:", &m.total }, { "MemAvailable:", &m.available }, { "MemFree:", &m.free },
-        { "Cached:", &m.cached },  { "Buffers:", &m.buffers },
+    struct meminfo m = {NONE, NONE, NONE, NONE, NONE};
+    const struct {
+        const char *key;
+        uint64_t *to;
+    } keys[] = {
+        {"MemTotal:", &m.total}, {"MemAvailable:", &m.available}, {"MemFree:", &m.free},
+        {"Cached:", &m.cached},  {"Buffers:", &m.buffers},
     };
     struct lines l;
     char line[128];

@@ -142,7 +142,7 @@ smol_status sm_pool_new(struct sm_pool **out, unsigned n_threads, smol_error *er
                        MAX_WORKERS);
     struct sm_pool *p = sm_mem_new(sizeof *p);
     if (!p) return SM_FAIL(err, NOMEM, "no memory for %u threads", n_threads);
-    struct gate *const gates[] = { &p->job, &p->done, &p->barrier };
+    struct gate *const gates[] = {&p->job, &p->done, &p->barrier};
     for (; n_gates < 3; n_gates++) {
         if (gate_init(gates[n_gates])) continue;
         st = SM_FAIL(err, NOMEM, "the system gives no lock for threads");
@@ -154,7 +154,7 @@ smol_status sm_pool_new(struct sm_pool **out, unsigned n_threads, smol_error *er
     for (unsigned i = 1; i < n_threads; i++) {
         struct worker *w = &p->worker[i];
         char name[16];
-        *w = (struct worker){ p, NULL, i };
+        *w = (struct worker){p, NULL, i};
         (void)snprintf(name, sizeof name, "smol-cpu-%u", i);
         SM_TRY_OUT(st, sm_thread_new(&w->thread, worker_main, w, name, err));
         p->n_started = i + 1;

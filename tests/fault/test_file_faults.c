@@ -19,7 +19,7 @@ static bool direct_works;
 static struct sm_file *open_file(bool direct)
 {
     struct sm_file *f = NULL;
-    smol_error err = { 0 };
+    smol_error err = {0};
     if (sm_file_open(&f, path, direct, &err) != SMOL_OK) printf("# %s\n", err.msg);
     inject_zero_counts();
     return f;
@@ -43,11 +43,14 @@ static void test_recovers(enum inject_kind kind, uint64_t amount, const char *na
             continue;
         }
         inject_start();
-        smol_error err = { 0 };
+        smol_error err = {0};
         struct sm_file *f = open_file(direct != 0);
-        const unsigned r = inject_add(&(struct inject_rule){ .kind = kind, .on = INJECT_READ,
-            .first = 1, .count = UINT64_MAX, .every = kind == INJECT_EINTR ? 2 : 0,
-            .amount = amount });
+        const unsigned r = inject_add(&(struct inject_rule){.kind = kind,
+                                                            .on = INJECT_READ,
+                                                            .first = 1,
+                                                            .count = UINT64_MAX,
+                                                            .every = kind == INJECT_EINTR ? 2 : 0,
+                                                            .amount = amount});
         bool good = f != NULL;
         for (unsigned i = 0; i < 40 && good; i++) {
             const size_t n = 1 + tap_random_below(100000);
@@ -64,12 +67,16 @@ static void test_recovers(enum inject_kind kind, uint64_t amount, const char *na
 static void test_error(enum inject_kind kind, bool direct, smol_status want, const char *words)
 {
     inject_start();
-    smol_error err = { 0 };
+    smol_error err = {0};
     struct sm_file *f = open_file(direct);
-    (void)inject_add(&(struct inject_rule){ .kind = kind, .on = INJECT_READ, .first = 3,
-                                            .count = UINT64_MAX, .at = 300000, .has_at = true });
-    bool before = f && reads_right(f, direct, 1000, 5000, &err) &&
-                  reads_right(f, direct, 9000, 5000, &err);
+    (void)inject_add(&(struct inject_rule){.kind = kind,
+                                           .on = INJECT_READ,
+                                           .first = 3,
+                                           .count = UINT64_MAX,
+                                           .at = 300000,
+                                           .has_at = true});
+    bool before =
+        f && reads_right(f, direct, 1000, 5000, &err) && reads_right(f, direct, 9000, 5000, &err);
     TAP_OK(before && err.code == SMOL_OK, "fault %d, direct %d: good before", kind, direct);
     TAP_OK(f && !reads_right(f, direct, 290001, 20000, &err), "fails");
     TAP_IS_INT(err.code, want, "status");
@@ -81,9 +88,9 @@ static void test_error(enum inject_kind kind, bool direct, smol_status want, con
 static void test_refused_open(void)
 {
     inject_start();
-    smol_error err = { 0 };
-    const unsigned r = inject_add(&(struct inject_rule){ .kind = INJECT_EINVAL,
-                                                         .on = INJECT_OPEN_DIRECT });
+    smol_error err = {0};
+    const unsigned r =
+        inject_add(&(struct inject_rule){.kind = INJECT_EINVAL, .on = INJECT_OPEN_DIRECT});
     struct sm_file *f = open_file(true);
     TAP_OK(inject_fired(r) == 1 && f && !sm_file_is_direct(f), "refused on open: buffered");
     TAP_OK(f && reads_right(f, true, 4095, 70000, &err), "and right");
@@ -96,9 +103,9 @@ static void test_refused_open(void)
 static void test_refused_read(unsigned n)
 {
     inject_start();
-    smol_error err = { 0 };
-    const unsigned r = inject_add(&(struct inject_rule){ .kind = INJECT_EINVAL,
-                                                         .on = INJECT_DIRECT, .first = n });
+    smol_error err = {0};
+    const unsigned r =
+        inject_add(&(struct inject_rule){.kind = INJECT_EINVAL, .on = INJECT_DIRECT, .first = n});
     struct sm_file *f = NULL;
     (void)!sm_file_open(&f, path, true, &err);
     bool good = f != NULL;
@@ -116,10 +123,10 @@ static void test_refused_read(unsigned n)
 static void test_flip_is_seen(void)
 {
     inject_start();
-    smol_error err = { 0 };
+    smol_error err = {0};
     struct sm_file *f = open_file(true);
-    const unsigned r = inject_add(&(struct inject_rule){ .kind = INJECT_FLIP, .on = INJECT_READ,
-                                                         .at = 50001, .has_at = true });
+    const unsigned r = inject_add(
+        &(struct inject_rule){.kind = INJECT_FLIP, .on = INJECT_READ, .at = 50001, .has_at = true});
     const uint8_t *data = NULL;
     const smol_status st = f ? sm_file_read_direct(f, 49000, 3000, stage, &data, &err) : SMOL_IO;
     TAP_OK(st == SMOL_OK && data[1001] == (content[50001] ^ 1) && inject_fired(r) == 1,
@@ -133,7 +140,7 @@ static void test_really_cut(void)
 {
     for (int direct = 0; direct < 2; direct++) {
         const char *name = temp_write("data.bin.cut", content, FILE_BYTES);
-        smol_error err = { 0 };
+        smol_error err = {0};
         struct sm_file *f = NULL;
         const uint8_t *data = stage;
         TAP_IS_INT(sm_file_open(&f, name, direct != 0, &err), SMOL_OK, "opens");

@@ -31,7 +31,7 @@ static void every_failure(const char *name, smol_status (*make)(smol_error *), v
     const size_t held = sm_mem_held();
     unsigned n_failures = 0;
     for (uint64_t n = 1; n < 100; n++) {
-        smol_error err = { 0 };
+        smol_error err = {0};
         alloc_fail_at(n);
         const smol_status st = make(&err);
         const bool failed = alloc_failed();
@@ -89,7 +89,8 @@ int main(int argc, char **argv)
     path = own;
     void *p = NULL;
     alloc_fail_at(1);
-    TAP_OK(sm_pages_new(&p, 1u << 20, NULL) == SMOL_NOMEM && !p && alloc_failed(), "a refused mapping");
+    TAP_OK(sm_pages_new(&p, 1u << 20, NULL) == SMOL_NOMEM && !p && alloc_failed(),
+           "a refused mapping");
     alloc_fail_at(1);
     TAP_OK(!sm_mem_new(100) && alloc_failed(), "a refused block");
     alloc_fail_at(0);

@@ -119,7 +119,7 @@ void inject_start(void)
     memset(counts, 0, sizeof counts);
     memset(fd_is_direct, 0, sizeof fd_is_direct);
     real = *sm_plat_io();
-    *sm_plat_io() = (struct sm_io_ops){ fake_open, fake_pread };
+    *sm_plat_io() = (struct sm_io_ops){fake_open, fake_pread};
 }
 
 void inject_stop(void)

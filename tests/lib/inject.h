@@ -20,14 +20,14 @@
 enum inject_kind {
     INJECT_EINTR,
     INJECT_EIO,
-    INJECT_EINVAL,  /* what a file system says that refuses direct reads */
-    INJECT_SHORT,   /* at most `amount` bytes of what was asked (at least 1) */
-    INJECT_END,     /* 0 bytes; with `at` set, the file seems to end there */
-    INJECT_FLIP,    /* bit 0 of the byte at file offset `at` (must be read by the call) flipped;
-                     * without `at` of the first byte of the call */
-    INJECT_DELAY,   /* the call takes `amount` microseconds longer; nothing is wrong */
-    INJECT_ENOENT,  /* opens */
-    INJECT_EMFILE   /* opens */
+    INJECT_EINVAL, /* what a file system says that refuses direct reads */
+    INJECT_SHORT,  /* at most `amount` bytes of what was asked (at least 1) */
+    INJECT_END,    /* 0 bytes; with `at` set, the file seems to end there */
+    INJECT_FLIP,   /* bit 0 of the byte at file offset `at` (must be read by the call) flipped;
+                    * without `at` of the first byte of the call */
+    INJECT_DELAY,  /* the call takes `amount` microseconds longer; nothing is wrong */
+    INJECT_ENOENT, /* opens */
+    INJECT_EMFILE  /* opens */
 };
 enum inject_calls { INJECT_READ, INJECT_DIRECT, INJECT_BUFFERED, INJECT_OPEN, INJECT_OPEN_DIRECT };
 

@@ -12,14 +12,17 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* ---- status ----------------------------------------------------------------------------------- */
+/* ---- status -----------------------------------------------------------------------------------
+ */
 
 static void test_status(void)
 {
-    smol_error err = { 0 };
-    TAP_IS_INT(SM_FAIL(&err, FORMAT, "expected %d, found %d", 3, 4), SMOL_FORMAT, "the code is given back");
+    smol_error err = {0};
+    TAP_IS_INT(SM_FAIL(&err, FORMAT, "expected %d, found %d", 3, 4), SMOL_FORMAT,
+               "the code is given back");
     TAP_IS_STR(err.msg, "expected 3, found 4", "sentence");
-    TAP_OK(err.at == UINT64_MAX && err.sys == 0 && strstr(err.where, "test_base.c:"), "%s", err.where);
+    TAP_OK(err.at == UINT64_MAX && err.sys == 0 && strstr(err.where, "test_base.c:"), "%s",
+           err.where);
     TAP_IS_INT(SM_FAIL_AT(&err, LIMIT, 77, "later"), SMOL_LIMIT, "a second failure");
     TAP_OK(err.code == SMOL_FORMAT && !strcmp(err.msg, "expected 3, found 4"), "the first is kept");
     TAP_IS_INT(SM_FAIL(NULL, ARG, "nobody listens"), SMOL_ARG, "no error object");
@@ -27,11 +30,15 @@ static void test_status(void)
     memset(&err, 0, sizeof err);
     errno = ENOSPC;
     TAP_IS_INT(SM_FAIL_SYS(&err, "cannot write %s", "it"), SMOL_IO, "system failure");
-    TAP_OK(err.sys == ENOSPC && !strcmp(err.msg, "cannot write it: No space left on device"), "%s", err.msg);
+    TAP_OK(err.sys == ENOSPC && !strcmp(err.msg, "cannot write it: No space left on device"), "%s",
+           err.msg);
 
     memset(&err, 0, sizeof err);
-    (void)SM_FAIL_AT(&err, FORMAT, 12, "key '%s'", "\x1b[2J\x07" "b\xff\xc3\xa4\xc2\x9b");
-    TAP_IS_STR(err.msg, "key '?[2J?b?\xc3\xa4?\?'", "control bytes and broken UTF-8 are not printed");
+    (void)SM_FAIL_AT(&err, FORMAT, 12, "key '%s'",
+                     "\x1b[2J\x07"
+                     "b\xff\xc3\xa4\xc2\x9b");
+    TAP_IS_STR(err.msg, "key '?[2J?b?\xc3\xa4?\?'",
+               "control bytes and broken UTF-8 are not printed");
     TAP_IS_INT(err.at, 12, "offset");
 
     char longer[400];
@@ -55,7 +62,8 @@ const char *__tsan_default_options(void);
 const char *__asan_default_options(void) { return "allocator_may_return_null=1"; }
 const char *__tsan_default_options(void) { return "allocator_may_return_null=1"; }
 
-/* ---- memory ------------------------------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------------------------------
+ */
 
 static bool all_zero(const uint8_t *p, size_t n)
 {
@@ -66,7 +74,7 @@ static bool all_zero(const uint8_t *p, size_t n)
 
 static void test_memory(void)
 {
-    static const size_t sizes[] = { 1, 63, 64, 4097, (1u << 20) - 1, 1u << 20, (5u << 20) + 3 };
+    static const size_t sizes[] = {1, 63, 64, 4097, (1u << 20) - 1, 1u << 20, (5u << 20) + 3};
     const size_t before = sm_mem_held();
     size_t sum = 0;
     void *p[7];
@@ -83,14 +91,17 @@ static void test_memory(void)
     for (unsigned i = 0; i < 7; i++) sm_mem_free(p[i], sizes[i]);
     sm_mem_free(NULL, 5);
     TAP_IS_INT(sm_mem_held(), before, "given back");
-    TAP_OK(!sm_mem_new(0) && !sm_mem_new(SIZE_MAX) && !sm_mem_new(SIZE_MAX - 4096), "impossible sizes");
+    TAP_OK(!sm_mem_new(0) && !sm_mem_new(SIZE_MAX) && !sm_mem_new(SIZE_MAX - 4096),
+           "impossible sizes");
     TAP_IS_INT(sm_mem_held(), before, "and not counted");
 
     uint64_t v = 5;
     TAP_OK(sm_mul_ok(1u << 31, 1u << 31, &v) && v == (uint64_t)1 << 62, "a product that fits");
     TAP_OK(!sm_mul_ok((uint64_t)1 << 32, (uint64_t)1 << 32, &v), "one that does not");
-    TAP_OK(sm_add_ok(UINT64_MAX, 0, &v) && v == UINT64_MAX && !sm_add_ok(UINT64_MAX, 1, &v), "sums");
-    TAP_OK(sm_round_up(0, 64) == 0 && sm_round_up(1, 64) == 64 && sm_round_up(64, 64) == 64, "rounding");
+    TAP_OK(sm_add_ok(UINT64_MAX, 0, &v) && v == UINT64_MAX && !sm_add_ok(UINT64_MAX, 1, &v),
+           "sums");
+    TAP_OK(sm_round_up(0, 64) == 0 && sm_round_up(1, 64) == 64 && sm_round_up(64, 64) == 64,
+           "rounding");
 }
 
 static void lay_out(struct sm_arena *a, void *out[3])
@@ -102,17 +113,18 @@ static void lay_out(struct sm_arena *a, void *out[3])
 
 static void test_arena(void)
 {
-    struct sm_arena count = { 0 };
+    struct sm_arena count = {0};
     void *p[3];
     lay_out(&count, p);
     TAP_OK(!p[0] && !p[1] && !p[2], "counting gives nothing");
     TAP_IS_INT(count.used, 64 + 0 + 832, "and counts");
-    struct sm_arena real = { sm_mem_new(count.used), 0, count.used };
+    struct sm_arena real = {sm_mem_new(count.used), 0, count.used};
     lay_out(&real, p);
     TAP_OK((uint8_t *)p[0] == real.base && (uint8_t *)p[2] == real.base + 64 &&
-           real.used == count.used, "the same layout twice");
+               real.used == count.used,
+           "the same layout twice");
     sm_mem_free(real.base, real.capacity);
-    struct sm_arena huge = { 0 };
+    struct sm_arena huge = {0};
     (void)sm_arena_take(&huge, 1000);
     (void)sm_arena_take_n(&huge, SIZE_MAX / 2, 3);
     TAP_OK(huge.used > SIZE_MAX - 128, "a size that does not exist counts as the largest");
@@ -120,18 +132,31 @@ static void test_arena(void)
     TAP_OK(huge.used > SIZE_MAX - 128, "and stays so");
 }
 
-/* ---- text and log ---------------------------------------------------------------------------------- */
+/* ---- text and log
+ * ---------------------------------------------------------------------------------- */
 
 static void test_text(void)
 {
-    static const struct { const char *in, *out; } cases[] = {
-        { "", "" }, { "plain", "plain" }, { "a\tb\nc\r", "a?b?c?" }, { "\x7f", "?" },
-        { "\xe2\x82\xac", "\xe2\x82\xac" },         /* a whole character */
-        { "x\xe2\x82", "x" }, { "x\xf0\x9f\x98", "x" }, /* cut off at the end */
-        { "\xe2\x82x", "?\?x" }, { "\x80", "?" }, { "\xc0\x80", "?\?" }, { "\xed\xa0\x80z", "?\?\?z" },
-        { "\xf4\x90\x80\x80z", "?\?\?\?z" }, { "\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80" },
-        { "\xc2\x85", "?\?" }, { "\xc2\xa0", "\xc2\xa0" }, { "\xff\xfe", "?\?" },
-        { "\xe0\x80\x80", "?\?\?" },
+    static const struct {
+        const char *in, *out;
+    } cases[] = {
+        {"", ""},
+        {"plain", "plain"},
+        {"a\tb\nc\r", "a?b?c?"},
+        {"\x7f", "?"},
+        {"\xe2\x82\xac", "\xe2\x82\xac"}, /* a whole character */
+        {"x\xe2\x82", "x"},
+        {"x\xf0\x9f\x98", "x"}, /* cut off at the end */
+        {"\xe2\x82x", "?\?x"},
+        {"\x80", "?"},
+        {"\xc0\x80", "?\?"},
+        {"\xed\xa0\x80z", "?\?\?z"},
+        {"\xf4\x90\x80\x80z", "?\?\?\?z"},
+        {"\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80"},
+        {"\xc2\x85", "?\?"},
+        {"\xc2\xa0", "\xc2\xa0"},
+        {"\xff\xfe", "?\?"},
+        {"\xe0\x80\x80", "?\?\?"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char buf[32];
@@ -164,7 +189,8 @@ static void test_log(void)
     TAP_IS_INT(n, 1, "switched off");
 }
 
-/* ---- half precision ---------------------------------------------------------------------------------- */
+/* ---- half precision
+ * ---------------------------------------------------------------------------------- */
 
 /* Exact value of a finite half, by its definition. */
 static double half_value(unsigned h)
@@ -222,7 +248,8 @@ static void test_half(void)
     for (unsigned h = 0; h < 0x7c00; h++) halves[h] = half_value(h);
     halves[0x7c00] = 65536.0;
     wrong = 0;
-    for (unsigned h = 0; h < 0x7c00; h++) { /* each middle between neighbours, and both sides of it */
+    for (unsigned h = 0; h < 0x7c00;
+         h++) { /* each middle between neighbours, and both sides of it */
         const float mid = (float)((halves[h] + halves[h + 1]) / 2);
         for (int k = -1; k <= 1; k++) {
             const float f = k ? nextafterf(mid, k > 0 ? INFINITY : -INFINITY) : mid;
@@ -238,9 +265,10 @@ static void test_half(void)
     for (unsigned i = 0; i < 400000; i++) /* mostly inside the range of halves */
         wrong += !half_right(ldexpf(tap_random_float(-1, 1), (int)tap_random_below(44) - 27));
     TAP_OK(wrong == 0, "800,000 random floats: %d wrong", wrong);
-    static const float edges[] = { 0.0f, -0.0f, 65504.0f, 65519.996f, 65520.0f, 65536.0f, INFINITY,
-                                   0x1p-24f, 0x1p-25f, 0x1.000002p-25f, 0x1p-26f, 0x1p-14f,
-                                   0x1.ffcp-15f, 0x1.ffep-15f, 0x1p-149f, 3.4e38f, NAN };
+    static const float edges[] = {0.0f,     -0.0f,    65504.0f,     65519.996f,   65520.0f,
+                                  65536.0f, INFINITY, 0x1p-24f,     0x1p-25f,     0x1.000002p-25f,
+                                  0x1p-26f, 0x1p-14f, 0x1.ffcp-15f, 0x1.ffep-15f, 0x1p-149f,
+                                  3.4e38f,  NAN};
     wrong = 0;
     for (size_t i = 0; i < sizeof edges / sizeof edges[0]; i++)
         wrong += !half_right(edges[i]) + !half_right(-edges[i]);
@@ -249,18 +277,20 @@ static void test_half(void)
 
 static void test_loads(void)
 {
-    static const uint8_t b[] = { 0xff, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x88, 0x3f };
+    static const uint8_t b[] = {0xff, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x88, 0x3f};
     uint8_t to[8];
     TAP_OK(sm_ld16(b + 1) == 0x0201 && sm_ld32(b + 1) == 0x04030201 &&
-           sm_ld64(b + 1) == UINT64_C(0x8807060504030201), "loads are little-endian");
+               sm_ld64(b + 1) == UINT64_C(0x8807060504030201),
+           "loads are little-endian");
     sm_st16(to, 0x0201);
     sm_st32(to + 2, 0x06050403);
     TAP_OK(!memcmp(to, b + 1, 6), "stores too");
     sm_st64(to, UINT64_C(0x8807060504030201));
     TAP_OK(!memcmp(to, b + 1, 8), "64 bits");
     TAP_OK(sm_bits_of_f32(1.0f) == 0x3f800000 && sm_f32_of_bits(0xbf800000) == -1.0f &&
-           sm_bits_of_f64(1.0) == UINT64_C(0x3ff0000000000000) &&
-           sm_f64_of_bits(UINT64_C(0x4000000000000000)) == 2.0, "bit casts");
+               sm_bits_of_f64(1.0) == UINT64_C(0x3ff0000000000000) &&
+               sm_f64_of_bits(UINT64_C(0x4000000000000000)) == 2.0,
+           "bit casts");
 }
 
 int main(int argc, char **argv)

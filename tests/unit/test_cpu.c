@@ -18,7 +18,7 @@ static void test_levels(void)
 {
     char features[300], small[12];
     uint32_t levels = 0;
-    smol_error err = { 0 };
+    smol_error err = {0};
     const uint32_t have = sm_cpu_levels();
     sm_cpu_features(features, sizeof features);
     printf("# levels %x, features: %s\n", have, features);
@@ -36,21 +36,25 @@ static void test_levels(void)
             TAP_OK(st == SMOL_ARG && levels == 1 && strstr(err.msg, "this CPU lacks the level"),
                    "%s", err.msg);
     }
-    static const char *const bad[] = { "", "AVX2", "avx", "avx2 ", "\033[1mbogus", "sse9" };
+    static const char *const bad[] = {"", "AVX2", "avx", "avx2 ", "\033[1mbogus", "sse9"};
     for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         memset(&err, 0, sizeof err);
         TAP_OK(sm_cpu_pick(bad[i], &levels, &err) == SMOL_ARG && has_word(err.msg, "ref") &&
-               !strchr(err.msg, '\033'), "%s", err.msg);
+                   !strchr(err.msg, '\033'),
+               "%s", err.msg);
     }
     TAP_IS_STR(sm_cpu_level_name(99), "?", "no level 99");
 
-    static const struct { unsigned level; const char *needs[6]; } rules[] = {
-        { SM_LEVEL_AVX2, { "avx2", "fma", "f16c" } },
-        { SM_LEVEL_AVXVNNI, { "avx2", "avxvnni" } },
-        { SM_LEVEL_AVX512, { "avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512vnni" } },
-        { SM_LEVEL_NEON, { "neon" } },
-        { SM_LEVEL_DOTPROD, { "dotprod" } },
-        { SM_LEVEL_I8MM, { "i8mm", "dotprod" } },
+    static const struct {
+        unsigned level;
+        const char *needs[6];
+    } rules[] = {
+        {SM_LEVEL_AVX2, {"avx2", "fma", "f16c"}},
+        {SM_LEVEL_AVXVNNI, {"avx2", "avxvnni"}},
+        {SM_LEVEL_AVX512, {"avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512vnni"}},
+        {SM_LEVEL_NEON, {"neon"}},
+        {SM_LEVEL_DOTPROD, {"dotprod"}},
+        {SM_LEVEL_I8MM, {"i8mm", "dotprod"}},
     };
     for (unsigned i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         bool all = true;

@@ -23,7 +23,7 @@ static uint8_t *content, *stage;
 static void refuses(const char *path, smol_status want, const char *words)
 {
     struct sm_file *f = (struct sm_file *)&f;
-    smol_error err = { 0 };
+    smol_error err = {0};
     const smol_status st = sm_file_open(&f, path, true, &err);
     TAP_OK(st == want && !f && strstr(err.msg, words), "status %d: %s", st, err.msg);
     if (st == SMOL_OK) sm_file_close(f);
@@ -53,7 +53,7 @@ static void test_kinds(void)
         refuses(path, SMOL_IO, "no permission to read");
     }
     const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-    struct sockaddr_un addr = { .sun_family = AF_UNIX };
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
     (void)snprintf(addr.sun_path, sizeof addr.sun_path, "%s", temp_path("socket"));
     if (fd >= 0 && !bind(fd, (struct sockaddr *)&addr, sizeof addr))
         refuses(temp_path("socket"), SMOL_IO, "cannot open");
@@ -80,7 +80,7 @@ static void test_lock(void)
 static void test_reads(const char *path, bool want_direct)
 {
     struct sm_file *f = NULL;
-    smol_error err = { 0 };
+    smol_error err = {0};
     unsigned wrong = 0;
     uint64_t sum = 0;
     const uint8_t *data = NULL;
@@ -106,21 +106,27 @@ static void test_reads(const char *path, bool want_direct)
     TAP_OK(wrong == 0, "600 reads equal the file, %u do not (%s)", wrong, err.msg);
     TAP_OK(sm_file_bytes_read(f) >= sum, "all bytes counted");
 
-    static const struct { uint64_t at; size_t n; } beyond[] = {
-        { FILE_BYTES - 10, 11 }, { FILE_BYTES, 1 }, { FILE_BYTES + 4096, 100 },
-        { (uint64_t)1 << 40, 4096 }, { UINT64_MAX - 5, 4 }, { UINT64_MAX - 5, 100 },
-        { INT64_MAX, 1 },
+    static const struct {
+        uint64_t at;
+        size_t n;
+    } beyond[] = {
+        {FILE_BYTES - 10, 11},    {FILE_BYTES, 1},
+        {FILE_BYTES + 4096, 100}, {(uint64_t)1 << 40, 4096},
+        {UINT64_MAX - 5, 4},      {UINT64_MAX - 5, 100},
+        {INT64_MAX, 1},
     };
     for (size_t i = 0; i < sizeof beyond / sizeof beyond[0]; i++) {
         memset(&err, 0, sizeof err);
         const smol_status a = sm_file_read_direct(f, beyond[i].at, beyond[i].n, stage, &data, &err);
         const smol_status b = sm_file_read(f, beyond[i].at, stage, beyond[i].n, NULL);
         TAP_OK(a == SMOL_FORMAT && b == SMOL_FORMAT && err.at == beyond[i].at &&
-               strstr(err.msg, "shorter than its header says") && strstr(err.msg, "ends at 3000077"),
+                   strstr(err.msg, "shorter than its header says") &&
+                   strstr(err.msg, "ends at 3000077"),
                "%s", err.msg);
     }
     TAP_OK(!sm_file_read_direct(f, FILE_BYTES, 0, stage, &data, NULL) &&
-           !sm_file_read(f, UINT64_MAX, NULL, 0, NULL), "no byte can be had anywhere");
+               !sm_file_read(f, UINT64_MAX, NULL, 0, NULL),
+           "no byte can be had anywhere");
     sm_file_close(f);
 }
 
@@ -170,7 +176,7 @@ static void test_drop_behind(const char *path)
 
 static void test_replace(void)
 {
-    smol_error err = { 0 };
+    smol_error err = {0};
     char back[64] = "";
     struct stat st;
     const char *path = temp_path("learned");

@@ -31,8 +31,8 @@ static void check(const char *name, uint64_t total, uint64_t available, uint64_t
     struct sm_memory m;
     memset(&m, 0xee, sizeof m);
     sm_memory_probe_at(root, &m);
-    const bool good = m.total_bytes == total && m.available_bytes == available &&
-                      m.limit_bytes == limit;
+    const bool good =
+        m.total_bytes == total && m.available_bytes == available && m.limit_bytes == limit;
     TAP_OK(good, "%s", name);
     if (!good)
         printf("#   total %llu available %llu limit %llu, expected %llu %llu %llu\n",
@@ -41,8 +41,9 @@ static void check(const char *name, uint64_t total, uint64_t available, uint64_t
                (unsigned long long)available, (unsigned long long)limit);
 }
 
-#define MEMINFO "MemTotal:        2048000 kB\nMemFree:  100000 kB\nMemAvailable:    1024000 kB\n" \
-                "Buffers: 2000 kB\nCached:  400000 kB\nSwapCached: 5 kB\n"
+#define MEMINFO                                                                                    \
+    "MemTotal:        2048000 kB\nMemFree:  100000 kB\nMemAvailable:    1024000 kB\n"              \
+    "Buffers: 2000 kB\nCached:  400000 kB\nSwapCached: 5 kB\n"
 #define KIB ((uint64_t)1 << 10)
 
 static void plain_machine(void)
@@ -64,7 +65,8 @@ static void test_meminfo(void)
     check("no file at all", 0, 0, NO_LIMIT);
     put("proc/meminfo", "MemTotal: 1000 kB\nMemFree: 100 kB\nCached: 40 kB\nBuffers: 20 kB\n");
     check("before MemAvailable existed", 1000 * KIB, 130 * KIB, NO_LIMIT);
-    put("proc/meminfo", "MemTotal: 99999999999999999999999999 kB\nMemAvailable: x kB\n\n\n:\nMemFr");
+    put("proc/meminfo",
+        "MemTotal: 99999999999999999999999999 kB\nMemAvailable: x kB\n\n\n:\nMemFr");
     check("nonsense", UINT64_MAX - 1, 0, NO_LIMIT);
     put("proc/meminfo", "MemTotal: 1000 kB\nMemAvailable: 10 kB\n");
     put("proc/self/status", "RssFile: 20 kB\n");
@@ -75,9 +77,9 @@ static void test_v2(void)
 {
     plain_machine();
     put("proc/self/cgroup", "0::/user.slice/a b.scope\n");
-    put("proc/self/mountinfo",
-        "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n"
-        "30 22 0:26 / /sys/fs/cg\\040roup rw,nosuid shared:4 master:1 - cgroup2 cgroup2 rw,nsdel\n");
+    put("proc/self/mountinfo", "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n"
+                               "30 22 0:26 / /sys/fs/cg\\040roup rw,nosuid shared:4 master:1 - "
+                               "cgroup2 cgroup2 rw,nsdel\n");
 #define CG "sys/fs/cg roup/user.slice/"
     put(CG "a b.scope/memory.max", "max\n");
     put(CG "a b.scope/memory.current", "900000000\n");
@@ -85,7 +87,8 @@ static void test_v2(void)
     put(CG "memory.max", "536870912\n");
     put(CG "memory.current", "104857600\n");
     check("an ancestor's limit", 2048000 * KIB, 412 * MIB, 512 * MIB);
-    put(CG "memory.stat", "anon 1\nfile 99\ninactive_anon 7\ninactive_file 52428800\nactive_file 3\n");
+    put(CG "memory.stat",
+        "anon 1\nfile 99\ninactive_anon 7\ninactive_file 52428800\nactive_file 3\n");
     check("inactive page cache is room", 2048000 * KIB, 462 * MIB, 512 * MIB);
     put(CG "a b.scope/memory.max", "268435456\n");
     put(CG "a b.scope/memory.current", "251658240\n");
@@ -151,9 +154,17 @@ static void test_hostile(void)
     put("proc/self/mountinfo", big);
     check("endless lines", 2048000 * KIB, 1000000 * KIB, NO_LIMIT);
     static const char *const lines[] = {
-        "\n", "-\n", "1 2 3\n", "1 2 3 4 5\n", "1 2 3 4 5 -\n", "1 2 3 4 5 - cgroup2\n",
-        "1 2 3 4 5 6 - cgroup2 x", "1 2 3 / /x\\0 6 - cgroup2 x y", "1 2 3 / \\777 - cgroup2 x y\n",
-        "     ", "1 2 3 / /\\134\\ - cgroup2 c c",
+        "\n",
+        "-\n",
+        "1 2 3\n",
+        "1 2 3 4 5\n",
+        "1 2 3 4 5 -\n",
+        "1 2 3 4 5 - cgroup2\n",
+        "1 2 3 4 5 6 - cgroup2 x",
+        "1 2 3 / /x\\0 6 - cgroup2 x y",
+        "1 2 3 / \\777 - cgroup2 x y\n",
+        "     ",
+        "1 2 3 / /\\134\\ - cgroup2 c c",
     };
     bool good = true;
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
@@ -164,7 +175,8 @@ static void test_hostile(void)
         good = good && m.available_bytes == 1000000 * KIB;
     }
     TAP_OK(good, "broken mountinfo lines say nothing");
-    static const char *const groups[] = { "", "0", "0:", "0::", "0::x", "::/", "0:memory:/", ":::::/" };
+    static const char *const groups[] = {
+        "", "0", "0:", "0::", "0::x", "::/", "0:memory:/", ":::::/"};
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
         struct sm_memory m;
         put("proc/self/cgroup", groups[i]);
@@ -179,14 +191,15 @@ static void test_real(void)
 {
     struct sm_memory m;
     void *p = NULL;
-    smol_error err = { 0 };
+    smol_error err = {0};
     sm_memory_probe(&m);
     const uint64_t before = m.rss_bytes;
     printf("# here: total %llu MiB, available %llu MiB, rss %llu KiB\n",
            (unsigned long long)(m.total_bytes / MIB), (unsigned long long)(m.available_bytes / MIB),
            (unsigned long long)(m.rss_bytes / KIB));
     TAP_OK(m.total_bytes > 16 * MIB && m.available_bytes > 0 && m.available_bytes < m.total_bytes &&
-           m.rss_bytes > 100 * KIB && m.peak_rss_bytes >= m.rss_bytes, "the real system");
+               m.rss_bytes > 100 * KIB && m.peak_rss_bytes >= m.rss_bytes,
+           "the real system");
     TAP_IS_INT(sm_pages_new(&p, 20 * MIB + 1, &err), SMOL_OK, "20 MiB of pages");
     sm_memory_probe(&m);
     TAP_OK((uintptr_t)p % sm_page_bytes() == 0, "page-aligned");

@@ -27,7 +27,7 @@ struct shared {
 
 static double cpu_seconds(void)
 {
-    struct timespec t = { 0, 0 };
+    struct timespec t = {0, 0};
     (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
@@ -56,7 +56,7 @@ static void job_steps(void *arg, unsigned worker, unsigned n)
 static void test_size(unsigned n)
 {
     struct shared s;
-    smol_error err = { 0 };
+    smol_error err = {0};
     memset(&s, 0, sizeof s);
     if (!TAP_OK(sm_pool_new(&s.pool, n, &err) == SMOL_OK, "%u threads %s", n, err.msg)) return;
     TAP_IS_INT(sm_pool_size(s.pool), n, "size");
@@ -168,9 +168,9 @@ static void test_masks(void)
 /* A phone: four small cores, three large ones, one larger still. */
 static void test_unequal_cores(void)
 {
-    static const char *const cap[] = { "250", "250\n", "250\n", "250\n", "760\n", "760\n", "760\n",
-                                       "1024\n" };
-    static const unsigned want[] = { 0xff, 0x80, 0xf0, 0xf0, 0xf0, 0xff, 0xff, 0xff, 0xff, 0xff };
+    static const char *const cap[] = {"250",   "250\n", "250\n", "250\n",
+                                      "760\n", "760\n", "760\n", "1024\n"};
+    static const unsigned want[] = {0xff, 0x80, 0xf0, 0xf0, 0xf0, 0xff, 0xff, 0xff, 0xff, 0xff};
     cpu_set_t allowed, out;
     CPU_ZERO(&allowed);
     for (unsigned cpu = 0; cpu < 8; cpu++) {
@@ -212,7 +212,7 @@ static void test_threads(void)
 {
     struct sm_thread *t = NULL;
     sigset_t set;
-    smol_error err = { 0 };
+    smol_error err = {0};
     (void)sigemptyset(&set);
     TAP_IS_INT(sm_thread_new(&t, thread_signals, &set, "a-name-longer-than-fifteen", &err), SMOL_OK,
                "a plain thread");
@@ -228,7 +228,7 @@ static void test_threads(void)
         TAP_OK(s.sum[0] > 0 && s.sum[1] > 0 && s.sum[2] > 0, "subnormals are kept in each worker");
         sm_pool_free(s.pool);
     }
-    static const unsigned bad[] = { 0, 65, 1000000, UINT32_MAX };
+    static const unsigned bad[] = {0, 65, 1000000, UINT32_MAX};
     for (unsigned i = 0; i < 4; i++) {
         memset(&err, 0, sizeof err);
         TAP_IS_INT(sm_pool_new(&s.pool, bad[i], &err), SMOL_ARG, err.msg);
@@ -239,7 +239,7 @@ static void test_threads(void)
 
 int main(int argc, char **argv)
 {
-    static const unsigned sizes[] = { 1, 2, 3, 4, 8, 64 };
+    static const unsigned sizes[] = {1, 2, 3, 4, 8, 64};
     tap_init(argc, argv);
     for (unsigned i = 0; i < sizeof sizes / sizeof sizes[0]; i++) test_size(sizes[i]);
     test_idle(2);
