@@ -3,12 +3,6 @@
 #include "kern/kern.h"
 #include <string.h>
 
-/* Undefined until the files of a level exist. */
-#pragma weak sm_kern_fill_avx2
-#pragma weak sm_kern_fill_avx512
-#pragma weak sm_kern_fill_neon
-#pragma weak sm_kern_fill_dotprod
-
 void sm_kern_init(struct sm_kern *k, uint32_t levels)
 {
     /* ascending; a level without an entry here brings no kernels of its own */
@@ -18,13 +12,19 @@ void sm_kern_init(struct sm_kern *k, uint32_t levels)
         bool (*fill)(struct sm_kern *k);
     } fills[] = {
         {SM_LEVEL_AVX2, "avx2", sm_kern_fill_avx2},
+#if __has_include("kern/x86/fill_avx512.c") /* the level is being written */
         {SM_LEVEL_AVX512, "avx512", sm_kern_fill_avx512},
+#endif
+#if __has_include("kern/arm/fill_neon.c") /* the level is being written */
         {SM_LEVEL_NEON, "neon", sm_kern_fill_neon},
+#endif
+#if __has_include("kern/arm/fill_dotprod.c") /* the level is being written */
         {SM_LEVEL_DOTPROD, "dotprod", sm_kern_fill_dotprod},
+#endif
     };
     memset(k, 0, sizeof *k);
     sm_kern_fill_ref(k);
     k->level = "ref";
     for (size_t i = 0; i < sizeof fills / sizeof fills[0]; i++)
-        if ((levels >> fills[i].level & 1) && fills[i].fill && fills[i].fill(k)) k->level = fills[i].name;
+        if ((levels >> fills[i].level & 1) && fills[i].fill(k)) k->level = fills[i].name;
 }
