@@ -143,7 +143,10 @@ void sm_sampler_accept(struct sm_sampler *s, int32_t id)
 static bool are_numbers(const float *logits, size_t n)
 {
     int bad = 0;
-    for (size_t i = 0; i < n; i++) bad |= !(logits[i] <= FLT_MAX);
+    size_t i = 0;
+    for (; i + 32 <= n; i += 32) /* a fixed count lets compilers use vectors */
+        for (size_t k = 0; k < 32; k++) bad |= !(logits[i + k] <= FLT_MAX);
+    for (; i < n; i++) bad |= !(logits[i] <= FLT_MAX);
     return !bad;
 }
 
@@ -171,13 +174,18 @@ static void take_all_sorted(struct sm_cands *c, const float *logit, size_t n_voc
     c->sorted = true;
 }
 
-static int32_t best_of(const float *logit, size_t n)
+/* The first largest candidate. */
+static size_t best_of(const struct sm_cands *c)
 {
     size_t best = 0;
-    for (size_t i = 1; i < n; i++)
-        if (logit[i] > logit[best]) best = i;
-    return logit[best] >= -FLT_MAX ? (int32_t)best : -1;
+    for (size_t i = 1; !c->sorted && i < c->n; i++)
+        if (c->v[i].logit > c->v[best].logit) best = i;
+    return best;
 }
+
+static bool any_allowed(const struct sm_cands *c) { return c->v[best_of(c)].logit >= -FLT_MAX; }
+
+#define NONE SIZE_MAX
 
 static size_t draw_by_chain(struct sm_sampler *s, struct sm_cands *c)
 {
@@ -185,6 +193,7 @@ static size_t draw_by_chain(struct sm_sampler *s, struct sm_cands *c)
     if (p->top_n_sigma > 0.0f && (p->top_k <= 0 || (uint32_t)p->top_k >= s->n_vocab))
         take_all_sorted(c, s->logit, s->n_vocab);
     else sm_stage_top_k(c, s->logit, s->n_vocab, p->top_k);
+    if (!any_allowed(c)) return NONE;
     sm_stage_typical(c, p->typical, p->min_keep);
     sm_stage_top_p(c, p->top_p, p->min_keep);
     sm_stage_min_p(c, p->min_p, p->min_keep);
@@ -197,6 +206,7 @@ static size_t draw_by_mirostat(struct sm_sampler *s, struct sm_cands *c)
 {
     const struct sm_sampler_params *p = &s->p;
     sm_stage_top_k(c, s->logit, s->n_vocab, 0);
+    if (!any_allowed(c)) return NONE;
     sm_stage_temp(c, p->temp);
     return p->mirostat == 1
                ? sm_stage_mirostat1(c, &s->rng, &s->mu, p->mirostat_tau, p->mirostat_eta,
@@ -216,10 +226,9 @@ int32_t sm_sampler_sample(struct sm_sampler *s, const float *logits)
         sm_stage_penalties(s->logit, &s->history, &s->map, s->repeat_last, p->repeat_penalty,
                            p->frequency_penalty, p->presence_penalty);
     if (s->dry) sm_stage_dry(s->logit, &s->history, &s->map, &s->dry_settings);
-    const int32_t best = best_of(s->logit, s->n_vocab);
-    if (best < 0) return -1;
     if (!p->mirostat) sm_stage_top_n_sigma(s->logit, s->n_vocab, p->top_n_sigma);
     const size_t i = p->mirostat ? draw_by_mirostat(s, &c) : draw_by_chain(s, &c);
+    if (i == NONE) return -1;
     s->last = c;
     return c.v[i].id;
 }

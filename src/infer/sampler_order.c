@@ -163,6 +163,15 @@ static inline void put(struct sm_cands *c, size_t id, float logit)
     c->v[c->n++] = (struct sm_candidate){.id = (int32_t)id, .logit = logit};
 }
 
+/* Most runs of this length hold nothing above the bar; a fixed count lets compilers use vectors. */
+#define SCAN ((size_t)32)
+static inline bool any_above(const float *logit, float bar)
+{
+    int any = 0;
+    for (size_t i = 0; i < SCAN; i++) any |= logit[i] > bar;
+    return any != 0;
+}
+
 void sm_stage_top_k(struct sm_cands *c, const float *logit, size_t n_vocab, int32_t k)
 {
     const size_t room = sm_top_k_capacity(n_vocab, k);
@@ -181,8 +190,14 @@ void sm_stage_top_k(struct sm_cands *c, const float *logit, size_t n_vocab, int3
         for (size_t j = 1; j < (size_t)k; j++)
             if (c->v[j].logit < bar) bar = c->v[j].logit;
         c->n = (size_t)k;
-        for (; i < n_vocab && c->n < room; i++)
+        while (i < n_vocab && c->n < room) {
+            if (i + SCAN <= n_vocab && !any_above(logit + i, bar)) {
+                i += SCAN;
+                continue;
+            }
             if (logit[i] > bar) put(c, i, logit[i]);
+            i++;
+        }
     }
     sm_cands_sort_first(c, (size_t)k);
     c->n = (size_t)k;
