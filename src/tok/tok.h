@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Tokenisers: byte-level BPE and SPM vocabularies of GGUF files. A tokeniser is read-only after it
- * is made and may be shared between threads; encoding allocates a work area per call and frees it. */
+ * is made and may be shared between threads; encoding takes a work area per call and frees it. */
 #ifndef SM_TOK_H
 #define SM_TOK_H
 
@@ -31,27 +31,33 @@ const char *sm_tok_pre(const struct sm_tok *t);   /* split rule in use, "" for S
 #define SM_TOK_PARSE_SPECIAL 1u /* control-token texts in the input become those tokens */
 #define SM_TOK_ADD_SPECIAL 2u   /* bos / eos as the model wants; never a second bos */
 
-/* Encode n bytes (any bytes). *ids is malloc'ed by this call and freed by the caller with free();
- * *n_ids is its length. */
+/* Encode n bytes (any bytes, at most 682 MiB). *ids is malloc'ed by this call, never NULL when it
+ * succeeds, and freed by the caller with free(); *n_ids is its length. A byte that starts no
+ * well-formed UTF-8 sequence counts as U+FFFD for byte-level BPE, as itself for SPM. A byte without
+ * a token becomes the unknown token, or nothing when there is none. Time grows as n log n at most. Without
+ * SM_TOK_PARSE_SPECIAL only tokens that the file calls user-defined are found by their text: use it
+ * so for what a user typed. */
 SM_NODISCARD smol_status sm_tok_encode(const struct sm_tok *t, const char *text, size_t n,
                                        unsigned flags, int32_t **ids, size_t *n_ids,
                                        smol_error *err);
 
 /* Bytes of one token: at most cap are written to buf, the full length is returned. `special`: also
- * print control tokens. An id out of range gives 0. */
+ * print control tokens. An id out of range gives 0. SPM spaces are kept. */
 size_t sm_tok_piece(const struct sm_tok *t, int32_t id, bool special, char *buf, size_t cap);
 
-/* Streaming decoder: never splits a UTF-8 character, drops the leading space of SPM texts. */
+/* Streaming decoder: what it gives is whole, well-formed UTF-8; bytes that can become no character
+ * are U+FFFD, one for each beginning of one. The leading space of the first token of an SPM text is
+ * dropped; set `begun` after init to keep it (a text that goes on where another ended). */
 struct sm_tok_stream {
     const struct sm_tok *tok;
     bool special; /* print control tokens */
-    bool begun;
+    bool begun;   /* a token was fed */
     unsigned n_held;
     char held[4];
 };
 void sm_tok_stream_init(struct sm_tok_stream *s, const struct sm_tok *t, bool special);
 /* Feed one token; *text points at the bytes that became whole (in buf), returns their number. buf
- * must hold SM_TOK_PIECE_MAX bytes; longer pieces are impossible by construction (checked at load). */
+ * must hold SM_TOK_PIECE_MAX bytes; longer pieces are impossible (checked at load). */
 #define SM_TOK_PIECE_MAX 4096u
 size_t sm_tok_stream_put(struct sm_tok_stream *s, int32_t id, char *buf);
 /* At the end: an incomplete character held back becomes U+FFFD. buf of 16 bytes is enough. */

@@ -119,10 +119,8 @@ static bool parse_escape(struct parser *ps, char **w)
             const char *back = ps->p;
             ps->p += 2;
             if (!hex4(ps, &lo)) return false;
-            if (lo >= 0xdc00 && lo < 0xe000)
-                hi = 0x10000 + ((hi - 0xd800) << 10) + (lo - 0xdc00);
-            else
-                ps->p = back;
+            if (lo >= 0xdc00 && lo < 0xe000) hi = 0x10000 + ((hi - 0xd800) << 10) + (lo - 0xdc00);
+            else ps->p = back;
         }
         *w += put_utf8(*w, hi);
         return true;
@@ -142,10 +140,8 @@ static bool parse_string(struct parser *ps, const char **out, size_t *n)
     char *w = take(ps, (size_t)(q - ps->p) + 1), *begin = w; /* escapes never grow the text */
     while (*ps->p != '"') {
         if ((unsigned char)*ps->p < 0x20) return bad(ps, "control character in a string");
-        if (*ps->p != '\\')
-            *w++ = *ps->p++;
-        else if (!parse_escape(ps, &w))
-            return false;
+        if (*ps->p != '\\') *w++ = *ps->p++;
+        else if (!parse_escape(ps, &w)) return false;
     }
     ps->p++;
     *w = 0;
@@ -158,7 +154,8 @@ static bool parse_number(struct parser *ps, struct json *out)
 {
     char text[64];
     size_t n = 0;
-    while (ps->p + n < ps->end && n < sizeof text - 1 && ps->p[n] && strchr("+-.0123456789eE", ps->p[n])) {
+    while (ps->p + n < ps->end && n < sizeof text - 1 && ps->p[n] &&
+           strchr("+-.0123456789eE", ps->p[n])) {
         text[n] = ps->p[n];
         n++;
     }
@@ -171,8 +168,7 @@ static bool parse_number(struct parser *ps, struct json *out)
     if (*stop) return bad(ps, "malformed number");
     if (strpbrk(text, ".eE"))
         out->integer = fabs(out->u.number) < 9e18 ? (int64_t)out->u.number : 0;
-    else
-        out->integer = strtoll(text, NULL, 10);
+    else out->integer = strtoll(text, NULL, 10);
     ps->p += n;
     return true;
 }
@@ -261,8 +257,8 @@ struct json_doc *json_parse(const char *text, size_t n, char *why, size_t cap)
 {
     struct json_doc *doc = calloc(1, sizeof *doc);
     if (!doc) abort();
-    struct parser ps = {.begin = text, .p = text, .end = text + n, .doc = doc, .why = why,
-                        .why_cap = cap};
+    struct parser ps = {
+        .begin = text, .p = text, .end = text + n, .doc = doc, .why = why, .why_cap = cap};
     if (cap > 0) *why = 0;
     bool good = parse_value(&ps, &doc->root);
     skip_space(&ps);
