@@ -178,7 +178,8 @@ static void complain_getopt(int found, unsigned command, const char *name, char 
 {
     const char *word = argv[optind - 1];
     char letter[3] = {'-', (char)optopt, 0};
-    const bool is_letter = found != HELP && optopt > 0 && optopt < HELP && strncmp(word, "--", 2) != 0;
+    const bool is_letter =
+        found != HELP && optopt > 0 && optopt < HELP && strncmp(word, "--", 2) != 0;
     if (found == ':')
         fprintf(stderr, "smol %s: option %s needs a value\n", name, is_letter ? letter : word);
     else if (found == '?' && optopt >= HELP) /* a flag with "=value" */
@@ -195,7 +196,8 @@ static const char *abbreviated(const char *name, char **argv)
     const char *word = argv[optind - 1];
     const size_t n = strlen(name);
     if (optarg == word) word = argv[optind - 2]; /* "--name value": two words */
-    if (!strncmp(word, "--", 2) && !strncmp(word + 2, name, n) && (!word[n + 2] || word[n + 2] == '='))
+    if (!strncmp(word, "--", 2) && !strncmp(word + 2, name, n) &&
+        (!word[n + 2] || word[n + 2] == '='))
         return NULL;
     return word;
 }
