@@ -13,7 +13,7 @@ static atomic_size_t held;
 void *sm_mem_new(size_t n)
 {
     void *p = NULL;
-    if (n == 0 || n > SIZE_MAX - 4096) return NULL;
+    if (n == 0 || n > SIZE_MAX / 2) return NULL; /* no object is larger */
     if (posix_memalign(&p, n >= BIG_BYTES ? 4096 : SM_ALIGN, n)) return NULL;
     memset(p, 0, n); /* touched here, so that nothing faults or fails later */
     atomic_fetch_add(&held, n);

@@ -56,12 +56,6 @@ static void test_status(void)
     TAP_IS_STR(smol_status_text((smol_status)99), "unknown status", "unknown code");
 }
 
-/* Impossible sizes are asked for on purpose: the sanitizers shall answer NULL too. */
-const char *__asan_default_options(void);
-const char *__tsan_default_options(void);
-const char *__asan_default_options(void) { return "allocator_may_return_null=1"; }
-const char *__tsan_default_options(void) { return "allocator_may_return_null=1"; }
-
 /* ---- memory -------------------------------------------------------------------------------------
  */
 
