@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "infer/engine.h"
 #include "cpu/cpu.h"
+#include "infer/measure.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -95,7 +96,11 @@ static uint64_t dense_bytes_per_token(const struct sm_engine *e)
     return s.resident_bytes;
 }
 
-static smol_status make_plan(struct sm_engine *e, const smol_params *p, smol_error *err)
+/* Speeds of this device, for the prediction; zeros while unknown. */
+struct speeds { double ram_mb_s, flash_mb_s; };
+
+static smol_status make_plan(struct sm_engine *e, const smol_params *p, struct speeds speeds,
+                             smol_error *err)
 {
     const struct sm_model *m = e->model;
     const uint32_t n_pools = sm_store_n_pools(e->store);
@@ -116,7 +121,8 @@ static smol_status make_plan(struct sm_engine *e, const smol_params *p, smol_err
         .ctx_user = p->ctx, .chunk_user = p->chunk, .pool_user = p->pool,
         .readers_user = p->readers, .dense_bytes_per_token = dense_bytes_per_token(e),
         .expert_bytes_per_token =
-            pool ? (uint64_t)n_pools * m->hp.n_used * pool->expert_file_bytes : 0};
+            pool ? (uint64_t)n_pools * m->hp.n_used * pool->expert_file_bytes : 0,
+        .ram_mb_s = speeds.ram_mb_s, .flash_mb_s = speeds.flash_mb_s};
     if (in.n_threads > 64) in.n_threads = 64;
     e->plan.n_threads = in.n_threads;
     sm_store_sizes(e->store, 1, &in.store);
@@ -148,14 +154,34 @@ static void fill_info(struct sm_engine *e)
     (void)snprintf(o->note, sizeof o->note, "%s", p->note);
 }
 
+/* Plan, start the threads, measure, and plan again with the speeds: the same homes, now with a
+ * prediction. */
+static smol_status plan_and_measure(struct sm_engine *e, const smol_params *p, smol_error *err)
+{
+    struct speeds speeds = {0};
+    smol_status st = make_plan(e, p, speeds, err);
+    if (st != SMOL_OK) {
+        fill_info(e);
+        return st;
+    }
+    SM_TRY(sm_pool_new(&e->pool, e->plan.n_threads, err));
+    speeds.ram_mb_s = sm_measure_weights(&e->kern, e->pool, e->plan.total_bytes / 8);
+    if (!e->plan.experts_resident) {
+        speeds.flash_mb_s = sm_measure_flash(e->gguf, e->plan.n_readers);
+        if (p->flash_mb_s > 0 && p->flash_mb_s < speeds.flash_mb_s) speeds.flash_mb_s = p->flash_mb_s;
+    }
+    st = make_plan(e, p, speeds, err);
+    fill_info(e);
+    return st;
+}
+
 smol_status sm_engine_plan(const char *path, const smol_params *p, smol_plan *out, smol_error *err)
 {
     struct sm_engine e = {0};
     smol_status st;
     *out = (smol_plan){0};
     SM_TRY_OUT(st, read_header(&e, path, p, err));
-    st = make_plan(&e, p, err);
-    fill_info(&e);
+    st = plan_and_measure(&e, p, err);
     *out = e.plan_info;
 out:
     sm_engine_close(&e);
@@ -206,10 +232,7 @@ smol_status sm_engine_open(struct sm_engine *e, const char *path, const smol_par
     const uint64_t start = sm_now_ns();
     memset(e, 0, sizeof *e);
     SM_TRY(read_header(e, path, p, err));
-    const smol_status st = make_plan(e, p, err);
-    fill_info(e);
-    SM_TRY(st);
-    SM_TRY(sm_pool_new(&e->pool, e->plan.n_threads, err));
+    SM_TRY(plan_and_measure(e, p, err));
     SM_TRY(take_memory(e, err));
     SM_TRY(load_weights(e, err));
     e->ns_load = sm_now_ns() - start;
