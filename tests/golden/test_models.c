@@ -4,7 +4,8 @@
  *
  * Tolerances (another program, so not bits): F32 files, and `exact_*` of F16 files, 1e-3, ten times
  * the noise between two float engines; quantised files, 1.5 x the distance of llama.cpp's own
- * quantised kernels from exact arithmetic on the same file. */
+ * quantised kernels from exact arithmetic on the same file; where its own step is farther than that
+ * (an expert near a tie flips under rounded activations), 1.5 x the distance of that step. */
 #include "json_read.h"
 #include "tap.h"
 #include <smol/smol.h>
@@ -62,6 +63,9 @@ struct golden {
     int32_t tokens[256], greedy[64], long_tokens[256];
     size_t n_tokens, n_greedy, n_long, n_vocab;
     float *logits, *greedy_logits, *long_last;
+    int32_t own_greedy[64];  /* the peer's own quantised kernels, for exact cases */
+    size_t n_own;
+    float *own_logits;
 };
 
 static size_t ids_of(const struct json *root, const char *key, int32_t *out, size_t cap)
@@ -85,6 +89,7 @@ static bool read_golden(const struct test_case *c, struct golden *g)
     g->n_tokens = ids_of(root, "tokens", g->tokens, 256);
     g->n_greedy = ids_of(root, c->exact ? "exact_greedy" : "greedy", g->greedy, 64);
     g->n_long = ids_of(root, "long_tokens", g->long_tokens, 256);
+    if (c->exact) g->n_own = ids_of(root, "greedy", g->own_greedy, 64);
     json_free(doc);
     (void)snprintf(name, sizeof name, "%s.%s.f32", c->name, c->exact ? "exact" : "logits");
     g->logits = read_floats(name, &n);
@@ -93,6 +98,8 @@ static bool read_golden(const struct test_case *c, struct golden *g)
     g->greedy_logits = read_floats(name, &n);
     (void)snprintf(name, sizeof name, "%s.%s.f32", c->name, c->exact ? "exact_long" : "long");
     g->long_last = read_floats(name, &n);
+    (void)snprintf(name, sizeof name, "%s.greedy.f32", c->name);
+    if (c->exact) g->own_logits = read_floats(name, &n);
     return g->logits && g->greedy_logits && g->long_last && g->n_greedy && g->n_long;
 }
 
@@ -124,27 +131,38 @@ static smol_status compare_row(void *arg, size_t pos, const float *logits)
     return SMOL_OK;
 }
 
+/* The limit of greedy step i (the logits behind greedy[i - 1]). */
+static double step_limit(const struct test_case *c, const struct golden *g, size_t i)
+{
+    if (!g->own_logits || i == 0 || memcmp(g->own_greedy, g->greedy, i * sizeof *g->greedy))
+        return c->limit;
+    const double own = distance(g->own_logits + (i - 1) * g->n_vocab,
+                                g->greedy_logits + (i - 1) * g->n_vocab, g->n_vocab);
+    return own > c->limit ? 1.5 * own : c->limit;
+}
+
 /* Follow the golden greedy text; the best token must be the golden one wherever the golden margin
  * is larger than twice the limit. */
 static void check_greedy(const struct test_case *c, const struct golden *g, smol_session *s)
 {
     smol_error err = {0};
-    size_t wrong = 0;
+    size_t wrong = 0, far = 0;
     double worst = 0;
     bool ok = smol_session_sync(s, g->tokens, g->n_tokens, &err) == SMOL_OK;
     for (size_t i = 0; ok && i < g->n_greedy; i++) {
         const float *want = i ? g->greedy_logits + (i - 1) * g->n_vocab
                               : g->logits + (g->n_tokens - 1) * g->n_vocab;
         const float *have = smol_session_logits(s);
-        const double d = distance(have, want, g->n_vocab);
+        const double d = distance(have, want, g->n_vocab), limit = step_limit(c, g, i);
         if (!(d <= worst)) worst = d;
+        if (!(d <= limit)) far++;
         const int32_t b = best(have, g->n_vocab);
-        if (b != g->greedy[i] && want[g->greedy[i]] - want[b] > (float)(2 * c->limit)) wrong++;
+        if (b != g->greedy[i] && want[g->greedy[i]] - want[b] > (float)(2 * limit)) wrong++;
         if (c->limit <= 1e-3 && b != g->greedy[i]) wrong++;
         ok = smol_session_append(s, g->greedy[i], &err) == SMOL_OK;
     }
     TAP_OK(ok && wrong == 0, "%s: greedy tokens, %zu wrong %s", c->name, wrong, err.msg);
-    TAP_OK(worst <= c->limit, "%s: greedy logits within %.3g of %.3g", c->name, worst, c->limit);
+    TAP_OK(far == 0, "%s: greedy logits within %.3g of %.3g", c->name, worst, c->limit);
 }
 
 static void check_model(const struct test_case *c)
@@ -183,6 +201,7 @@ static void check_model(const struct test_case *c)
     free(g.logits);
     free(g.greedy_logits);
     free(g.long_last);
+    free(g.own_logits);
 }
 
 int main(int argc, char **argv)
