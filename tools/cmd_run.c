@@ -6,6 +6,7 @@
 #include "lib/progress.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -129,6 +130,7 @@ static smol_status answer(const struct sm_options *o, smol_model *m, const char 
         err->at = UINT64_MAX;
     }
     if (st == SMOL_OK) st = make_sampler(o, m, &sampler, err);
+    for (size_t i = 0; st == SMOL_OK && i < n_ids; i++) smol_sampler_accept(sampler, ids[i]);
     if (st == SMOL_OK) st = smol_session_new(&session, m, err);
     if (st == SMOL_OK) st = smol_session_sync(session, ids, n_ids, err);
     sm_progress_clear();

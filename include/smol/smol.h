@@ -183,6 +183,9 @@ typedef struct smol_sampler smol_sampler;
 smol_status smol_sampler_new(smol_sampler **out, const smol_model *m, const smol_sampling *p,
                              smol_error *err);
 void smol_sampler_free(smol_sampler *s);
+/* A token became part of the text (the prompt's too): for the penalties. smol_generate does this for
+ * what it draws. */
+void smol_sampler_accept(smol_sampler *s, int32_t id);
 uint32_t smol_sampler_seed(const smol_sampler *s); /* in use, so that a run can be repeated */
 
 typedef enum {

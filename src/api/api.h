@@ -17,6 +17,9 @@ struct smol_model {
 };
 
 struct smol_session { struct sm_session session; };
-struct smol_sampler { struct sm_sampler *sampler; };
+struct smol_sampler {
+    struct sm_sampler *sampler;
+    struct sm_dry_breakers *breakers; /* NULL without DRY */
+};
 
 #endif

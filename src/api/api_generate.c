@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+#include "api/api.h"
+#include "infer/chat.h"
+#include "infer/dry_breakers.h"
+#include "infer/score.h"
+
+#include <stdlib.h>
+
+double smol_logprob(const float *logits, size_t n, int32_t id)
+{
+    return sm_score_logprob(logits, n, id);
+}
+
+smol_status smol_chat_tokenize(const smol_vocab *v, const smol_message *messages, size_t n,
+                               int32_t **ids, size_t *n_ids, smol_error *err)
+{
+    struct sm_str text = {0};
+    bool found = false;
+    *ids = NULL;
+    *n_ids = 0;
+    if (!v) return SM_FAIL(err, ARG, "the model has no vocabulary");
+    SM_TRY(sm_gguf_str(v->gguf, "tokenizer.chat_template", &text, &found, err));
+    if (!found) return SM_FAIL(err, UNSUPPORTED, "the model has no chat template");
+    return sm_chat_encode(v->tok, text, messages, n, ids, n_ids, err);
+}
+
+/* ---- samplers ------------------------------------------------------------------------------- */
+
+void smol_sampling_default(smol_sampling *p)
+{
+    struct sm_sampler_params d;
+    sm_sampler_defaults(&d);
+    *p = (smol_sampling){.temp = d.temp, .top_p = d.top_p, .min_p = d.min_p, .typical = d.typical,
+                         .top_k = d.top_k, .seed = d.seed, .repeat_penalty = d.repeat_penalty,
+                         .frequency_penalty = d.frequency_penalty,
+                         .presence_penalty = d.presence_penalty, .repeat_last = d.repeat_last,
+                         .dry_multiplier = d.dry_multiplier, .dry_base = d.dry_base,
+                         .dry_allowed = d.dry_allowed, .dry_last = d.dry_last};
+}
+
+static struct sm_sampler_params params_of(const smol_sampling *p)
+{
+    struct sm_sampler_params d;
+    sm_sampler_defaults(&d);
+    d.temp = p->temp;
+    d.top_p = p->top_p;
+    d.min_p = p->min_p;
+    d.typical = p->typical;
+    d.top_k = p->top_k;
+    d.seed = p->seed;
+    d.repeat_penalty = p->repeat_penalty;
+    d.frequency_penalty = p->frequency_penalty;
+    d.presence_penalty = p->presence_penalty;
+    d.repeat_last = p->repeat_last;
+    d.dry_multiplier = p->dry_multiplier;
+    d.dry_base = p->dry_base;
+    d.dry_allowed = p->dry_allowed;
+    d.dry_last = p->dry_last;
+    return d;
+}
+
+smol_status smol_sampler_new(smol_sampler **out, const smol_model *m, const smol_sampling *p,
+                             smol_error *err)
+{
+    const struct sm_sampler_params sp = params_of(p);
+    const uint64_t now = sm_now_ns();
+    struct sm_sampler_model sm = {.n_vocab = m->engine.model->hp.n_vocab,
+                                  .n_ctx = m->engine.plan.ctx,
+                                  .entropy = (uint32_t)(now ^ now >> 32)};
+    *out = NULL;
+    smol_sampler *s = calloc(1, sizeof *s);
+    if (!s) return SM_FAIL(err, NOMEM, "no memory for the sampler");
+    smol_status st = SMOL_OK;
+    if (p->dry_multiplier > 0 && m->engine.tok)
+        st = sm_dry_breakers_new(&s->breakers, m->engine.tok, sm_dry_default_breakers,
+                                 sizeof sm_dry_default_breakers / sizeof *sm_dry_default_breakers,
+                                 err);
+    sm.breakers = s->breakers;
+    if (st == SMOL_OK) st = sm_sampler_new(&s->sampler, &sp, &sm, err);
+    if (st != SMOL_OK) {
+        smol_sampler_free(s);
+        return st;
+    }
+    *out = s;
+    return SMOL_OK;
+}
+
+void smol_sampler_free(smol_sampler *s)
+{
+    if (!s) return;
+    sm_sampler_free(s->sampler);
+    sm_dry_breakers_free(s->breakers);
+    free(s);
+}
+
+uint32_t smol_sampler_seed(const smol_sampler *s) { return sm_sampler_seed(s->sampler); }
+
+void smol_sampler_accept(smol_sampler *s, int32_t id) { sm_sampler_accept(s->sampler, id); }
+
+smol_status smol_generate(smol_session *s, smol_sampler *sampler, const smol_generation *g,
+                          smol_outcome *out, smol_error *err)
+{
+    return sm_generate(&s->session, sampler->sampler, g, out, err);
+}

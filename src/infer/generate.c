@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+#include "infer/generate.h"
+#include "infer/stop.h"
+
+#include <string.h>
+
+struct writer {
+    const smol_generation *g;
+    bool refused; /* the receiver wants no more */
+};
+
+static void hand_on(void *arg, const char *text, size_t n)
+{
+    struct writer *w = arg;
+    if (!w->refused && w->g->text && !w->g->text(w->g->arg, text, n)) w->refused = true;
+}
+
+static smol_status make_stop(struct sm_stop **out, const smol_generation *g, smol_error *err)
+{
+    struct sm_stop_string strings[SM_STOP_MAX];
+    if (g->n_stop > SM_STOP_MAX)
+        return SM_FAIL(err, ARG, "%zu stop strings, at most %u", g->n_stop, SM_STOP_MAX);
+    for (size_t i = 0; i < g->n_stop; i++) {
+        strings[i].text = g->stop[i];
+        strings[i].n = strlen(g->stop[i]);
+    }
+    return sm_stop_new(out, strings, g->n_stop, err);
+}
+
+/* Draw the next token; FORMAT when the logits allow none. */
+static smol_status draw(struct sm_session *s, struct sm_sampler *sampler, int32_t *id,
+                        smol_error *err)
+{
+    if (!s->have_logits) return SM_FAIL(err, ARG, "nothing was read before the answer");
+    *id = sm_sampler_sample(sampler, s->e->graph.logits);
+    if (*id < 0) return SM_FAIL(err, FORMAT, "no token is possible: the logits are not numbers");
+    return SMOL_OK;
+}
+
+/* Why the loop ends before the next token, or -1. */
+static int done_before(const struct sm_session *s, const smol_generation *g,
+                       const struct writer *w, size_t n)
+{
+    if (w->refused || (g->cancel && *g->cancel)) return SMOL_CANCEL;
+    if (g->max_tokens >= 0 && n >= (size_t)g->max_tokens) return SMOL_LENGTH;
+    if (s->n >= s->e->plan.ctx) return SMOL_FULL;
+    return -1;
+}
+
+smol_status sm_generate(struct sm_session *s, struct sm_sampler *sampler, const smol_generation *g,
+                        smol_outcome *out, smol_error *err)
+{
+    struct writer w = {g, false};
+    struct sm_tok_stream stream;
+    struct sm_stop *stop = NULL;
+    char text[SM_TOK_PIECE_MAX];
+    smol_status st = SMOL_OK;
+    int reason;
+    *out = (smol_outcome){0, SMOL_ENDED};
+    if (!s->e->tok) return SM_FAIL(err, UNSUPPORTED, "the model has no vocabulary");
+    SM_TRY(make_stop(&stop, g, err));
+    sm_tok_stream_init(&stream, s->e->tok, g->special);
+    while ((reason = done_before(s, g, &w, out->n_tokens)) < 0) {
+        int32_t id = -1;
+        SM_TRY_OUT(st, draw(s, sampler, &id, err));
+        sm_sampler_accept(sampler, id);
+        out->n_tokens++;
+        if (sm_tok_is_end(s->e->tok, id)) {
+            reason = SMOL_ENDED;
+            break;
+        }
+        const size_t n = sm_tok_stream_put(&stream, id, text);
+        if (n && sm_stop_put(stop, text, n, hand_on, &w)) {
+            reason = SMOL_STOPPED;
+            break;
+        }
+        st = sm_session_append(s, id, err);
+        if (st == SMOL_CANCELLED) {
+            reason = SMOL_CANCEL;
+            st = SMOL_OK;
+            if (err) *err = (smol_error){0};
+            break;
+        }
+        if (st != SMOL_OK) goto out;
+    }
+    if (reason != SMOL_STOPPED) {
+        const size_t n = sm_tok_stream_end(&stream, text);
+        if (!n || !sm_stop_put(stop, text, n, hand_on, &w)) sm_stop_end(stop, hand_on, &w);
+    }
+    out->reason = (smol_reason)reason;
+out:
+    sm_stop_free(stop);
+    return st;
+}
