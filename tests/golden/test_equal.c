@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+/* Law 1: the logits are the same bits whatever the kernel level, the threads, the cut of the prompt
+ * and the number of experts in RAM. The first run is the plain one: reference kernels, one thread,
+ * everything resident, the prompt at once; its hash is frozen here, so that compilers and machines
+ * are compared too. Under emulation (QEMU_CPU is set) prompts are shorter and variations fewer. */
+#include "base/hash.h"
+#include "model_run.h"
+#include "tap.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define N_TOKENS 24
+
+struct equal_case {
+    const char *path;
+    unsigned floor, n_expert; /* 0: a dense model */
+    bool cross;               /* natively: every combination; else each variation by itself */
+    uint64_t hash;            /* of the first 16 rows */
+};
+
+static const struct equal_case cases[] = {
+    {"tests/data/models/rand-bailingmoe2-k256-q2_k.gguf", 5, 16, true, 0},
+    {"tests/data/models/rand-bailingmoe2.gguf", 5, 16, false, 0},
+    {"tests/data/models/rand-qwen3moe.gguf", 5, 16, false, 0},
+    {"tests/data/models/rand-qwen3-k256.gguf", 0, 0, false, 0},
+    {"tests/data/models/rand-qwen3-k256-q1_0.gguf", 0, 0, false, 0},
+    {"tests/data/models/rand-qwen3-k256-q2_k.gguf", 0, 0, false, 0},
+    {"tests/data/models/rand-qwen3-k256-q4_k_m.gguf", 0, 0, false, 0},
+    {"tests/data/models/rand-qwen3-k256-q8_0.gguf", 0, 0, false, 0},
+    {"tests/data/models/rand-qwen3-k256-tq1_0.gguf", 0, 0, false, 0},
+    {"tests/data/models/rand-qwen3-k256-tq2_0.gguf", 0, 0, false, 0},
+    {"models/tiny-moe.gguf", 5, 32, false, 0},
+};
+
+static const char *const levels[] = {"ref", "avx2", "avxvnni", "avx512", "neon", "dotprod", "i8mm"};
+static const unsigned thread_counts[] = {1, 2, 3, 4, 8};
+static const unsigned chunks[] = {1, 5, 64};
+#define COUNT(a) (sizeof(a) / sizeof *(a))
+
+static int32_t tokens[N_TOKENS];
+
+static bool have_level(const struct equal_case *c, const char *level)
+{
+    char path[512];
+    smol_params p;
+    smol_plan plan;
+    smol_error err = {0};
+    smol_params_default(&p);
+    p.cpu = level;
+    return smol_plan_file(source_path(path, sizeof path, c->path), &p, &plan, &err) == SMOL_OK;
+}
+
+static float *run(const struct equal_case *c, const char *level, unsigned threads, unsigned pool,
+                  unsigned chunk, size_t n, size_t *n_vocab, smol_error *err)
+{
+    char path[512];
+    smol_params p;
+    smol_params_default(&p);
+    p.cpu = level;
+    p.threads = threads;
+    p.pool = pool;
+    p.chunk = chunk;
+    p.ctx = 64;
+    p.logit_rows = 3;
+    return model_logits(source_path(path, sizeof path, c->path), &p, tokens, n, n_vocab, err);
+}
+
+struct comparison { const struct equal_case *c; const float *want; size_t n, n_vocab, n_runs, n_wrong; };
+
+static void compare(struct comparison *k, const char *level, unsigned threads, unsigned pool,
+                    unsigned chunk)
+{
+    smol_error err;
+    size_t n_vocab = 0;
+    float *have = run(k->c, level, threads, pool, chunk, k->n, &n_vocab, &err);
+    k->n_runs++;
+    if (!have || n_vocab != k->n_vocab || memcmp(have, k->want, k->n * n_vocab * sizeof *have)) {
+        k->n_wrong++;
+        printf("# differs: level %s, %u threads, pool %u, chunk %u %s\n", level, threads, pool, chunk,
+               have ? "" : err.msg);
+    }
+    free(have);
+}
+
+/* Pool sizes: 0 (everything fits: resident), the floor, one more, half. */
+static size_t pools_of(const struct equal_case *c, unsigned out[4])
+{
+    out[0] = 0;
+    if (!c->floor) return 1;
+    out[1] = c->floor;
+    out[2] = c->floor + 1;
+    out[3] = c->n_expert / 2 + 1;
+    return 4;
+}
+
+static void vary_all(struct comparison *k, const char *const *on, size_t n_on)
+{
+    unsigned pools[4];
+    const size_t n_pools = pools_of(k->c, pools);
+    for (size_t l = 0; l < n_on; l++)
+        for (size_t t = 0; t < COUNT(thread_counts); t++)
+            for (size_t i = 0; i < n_pools; i++)
+                for (size_t j = 0; j < COUNT(chunks); j++)
+                    compare(k, on[l], thread_counts[t], pools[i], chunks[j]);
+}
+
+static void vary_each(struct comparison *k, const char *const *on, size_t n_on, bool short_run)
+{
+    unsigned pools[4];
+    const size_t n_pools = pools_of(k->c, pools);
+    for (size_t l = 0; l < n_on; l++) compare(k, on[l], 2, pools[n_pools - 1], 64);
+    const char *best = on[n_on - 1];
+    if (short_run) {
+        compare(k, best, 3, pools[n_pools > 1], 1);
+        return;
+    }
+    for (size_t t = 0; t < COUNT(thread_counts); t++) compare(k, best, thread_counts[t], 0, 64);
+    for (size_t i = 0; i < n_pools; i++) compare(k, best, 2, pools[i], 5);
+    for (size_t j = 0; j < COUNT(chunks); j++) compare(k, best, 2, pools[n_pools > 1], chunks[j]);
+}
+
+static void check(const struct equal_case *c, bool emulated, bool full)
+{
+    const char *on[COUNT(levels)];
+    size_t n_on = 0, n_vocab = 0;
+    smol_error err;
+    const size_t n = emulated ? 16 : N_TOKENS;
+    for (size_t i = 0; i < COUNT(levels); i++)
+        if (have_level(c, levels[i])) on[n_on++] = levels[i];
+    float *want = run(c, "ref", 1, 0, 64, n, &n_vocab, &err);
+    if (!want) {
+        TAP_OK(false, "%s runs: %s", c->path, err.msg);
+        return;
+    }
+    const uint64_t hash = sm_hash64(want, 16 * n_vocab * sizeof *want, 0);
+    TAP_OK(hash == c->hash, "%s: the frozen bits (hash 0x%016" PRIx64 ")", c->path, hash);
+    struct comparison k = {c, want, n, n_vocab, 0, 0};
+    if (full || (c->cross && !emulated)) vary_all(&k, on, n_on);
+    else vary_each(&k, on, n_on, emulated);
+    TAP_OK(k.n_wrong == 0, "%s: %zu variations up to level %s, %zu differ", c->path, k.n_runs,
+           on[n_on - 1], k.n_wrong);
+    free(want);
+}
+
+int main(int argc, char **argv)
+{
+    const bool emulated = getenv("QEMU_CPU") != NULL, full = getenv("SMOL_FULL") != NULL;
+    tap_init(argc, argv);
+    for (int i = 0; i < N_TOKENS; i++) tokens[i] = (i * 7919 + 13) % 300;
+    for (size_t i = 0; i < COUNT(cases); i++) check(&cases[i], emulated, full);
+    return tap_done();
+}
