@@ -20,17 +20,17 @@ struct equal_case {
 };
 
 static const struct equal_case cases[] = {
-    {"tests/data/models/rand-bailingmoe2-k256-q2_k.gguf", 5, 16, true, 0},
-    {"tests/data/models/rand-bailingmoe2.gguf", 5, 16, false, 0},
-    {"tests/data/models/rand-qwen3moe.gguf", 5, 16, false, 0},
-    {"tests/data/models/rand-qwen3-k256.gguf", 0, 0, false, 0},
-    {"tests/data/models/rand-qwen3-k256-q1_0.gguf", 0, 0, false, 0},
-    {"tests/data/models/rand-qwen3-k256-q2_k.gguf", 0, 0, false, 0},
-    {"tests/data/models/rand-qwen3-k256-q4_k_m.gguf", 0, 0, false, 0},
-    {"tests/data/models/rand-qwen3-k256-q8_0.gguf", 0, 0, false, 0},
-    {"tests/data/models/rand-qwen3-k256-tq1_0.gguf", 0, 0, false, 0},
-    {"tests/data/models/rand-qwen3-k256-tq2_0.gguf", 0, 0, false, 0},
-    {"models/tiny-moe.gguf", 5, 32, false, 0},
+    {"tests/data/models/rand-bailingmoe2-k256-q2_k.gguf", 5, 16, true, 0x43521555d483cc1e},
+    {"tests/data/models/rand-bailingmoe2.gguf", 5, 16, false, 0x0f41bef90d8ba3f3},
+    {"tests/data/models/rand-qwen3moe.gguf", 5, 16, false, 0xa102881904893764},
+    {"tests/data/models/rand-qwen3-k256.gguf", 0, 0, false, 0xc6e687bff6197260},
+    {"tests/data/models/rand-qwen3-k256-q1_0.gguf", 0, 0, false, 0xfdc0bb986f72df9b},
+    {"tests/data/models/rand-qwen3-k256-q2_k.gguf", 0, 0, false, 0xf076c38ae6f5ca9b},
+    {"tests/data/models/rand-qwen3-k256-q4_k_m.gguf", 0, 0, false, 0x127fc5956609dba3},
+    {"tests/data/models/rand-qwen3-k256-q8_0.gguf", 0, 0, false, 0x30325606dde9adb8},
+    {"tests/data/models/rand-qwen3-k256-tq1_0.gguf", 0, 0, false, 0xc3173685e61e202e},
+    {"tests/data/models/rand-qwen3-k256-tq2_0.gguf", 0, 0, false, 0xc3173685e61e202e},
+    {"models/tiny-moe.gguf", 5, 32, false, 0x5275963f684ca522},
 };
 
 static const char *const levels[] = {"ref", "avx2", "avxvnni", "avx512", "neon", "dotprod", "i8mm"};
