@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/* Memory of a whole run: nothing is allocated while a prompt is read or a token is made; an
+ * allocation that fails while a model is opened is a clear status and leaks nothing; a budget one
+ * byte below the smallest plan is refused with the number that would do. */
+#include "fail_alloc.h"
+#include "model_run.h"
+#include "tap.h"
+
+#include <string.h>
+
+static char model_path[512];
+
+static smol_params paged(void)
+{
+    smol_params p;
+    smol_params_default(&p);
+    p.threads = 2;
+    p.pool = 6;
+    p.ctx = 128;
+    return p;
+}
+
+static void check_decode(void)
+{
+    const smol_params p = paged();
+    smol_model *m = NULL;
+    smol_session *s = NULL;
+    smol_error err = {0};
+    int32_t tokens[64];
+    for (int i = 0; i < 64; i++) tokens[i] = (i * 7919 + 13) % 300;
+    if (smol_model_open(&m, model_path, &p, &err) != SMOL_OK ||
+        smol_session_new(&s, m, &err) != SMOL_OK) {
+        TAP_OK(false, "opens: %s", err.msg);
+    } else {
+        alloc_fail_at(0);
+        bool ok = smol_session_sync(s, tokens, 40, &err) == SMOL_OK;
+        const uint64_t n_prompt = alloc_count();
+        for (int i = 40; ok && i < 64; i++) ok = smol_session_append(s, tokens[i], &err) == SMOL_OK;
+        TAP_OK(ok && n_prompt == 0, "a prompt of 40 tokens allocates nothing (%d) %s", (int)n_prompt,
+               err.msg);
+        TAP_OK(alloc_count() == 0, "24 tokens allocate nothing (%d)", (int)alloc_count());
+    }
+    smol_session_free(s);
+    smol_model_free(m);
+}
+
+static void check_open_failures(void)
+{
+    const smol_params p = paged();
+    unsigned n_failed = 0, n_wrong = 0, n_leaks = 0;
+    smol_model *m = NULL;
+    if (smol_model_open(&m, model_path, &p, NULL) == SMOL_OK) smol_model_free(m);
+    const int64_t live = alloc_live();
+    for (uint64_t n = 1; n < 1000; n++) {
+        smol_error err = {0};
+        m = NULL;
+        alloc_fail_at(n);
+        const smol_status st = smol_model_open(&m, model_path, &p, &err);
+        const bool failed = alloc_failed();
+        alloc_fail_at(0);
+        smol_model_free(m);
+        if (!failed) break;
+        n_failed++;
+        /* measurements for the prediction may go without their memory */
+        if (st != SMOL_OK && (st != SMOL_NOMEM || !err.msg[0])) {
+            n_wrong++;
+            printf("# allocation %d: status %d %s\n", (int)n, (int)st, err.msg);
+        }
+        if (alloc_live() != live) {
+            n_leaks++;
+            printf("# allocation %d: %d blocks left\n", (int)n, (int)(alloc_live() - live));
+            break;
+        }
+    }
+    TAP_OK(n_failed > 10 && n_wrong == 0, "each of %u failing allocations is a clear status", n_failed);
+    TAP_OK(n_leaks == 0, "and leaks nothing");
+}
+
+static void check_budget(void)
+{
+    smol_params p;
+    smol_plan plan;
+    smol_error err = {0};
+    smol_params_default(&p);
+    p.ctx = 64;
+    p.threads = 1;
+    p.memory_bytes = 1;
+    TAP_OK(smol_plan_file(model_path, &p, &plan, &err) == SMOL_NOMEM && plan.needed_bytes > 1 &&
+               strstr(err.msg, "needs at least"),
+           "one byte is refused with the number needed: %s", err.msg);
+    p.memory_bytes = plan.needed_bytes;
+    err = (smol_error){0};
+    TAP_OK(smol_plan_file(model_path, &p, &plan, &err) == SMOL_OK, "that number does: %s", err.msg);
+    p.memory_bytes--;
+    err = (smol_error){0};
+    TAP_OK(smol_plan_file(model_path, &p, &plan, &err) == SMOL_NOMEM, "one byte less does not");
+}
+
+int main(int argc, char **argv)
+{
+    tap_init(argc, argv);
+    source_path(model_path, sizeof model_path, "tests/data/models/rand-bailingmoe2-k256-q2_k.gguf");
+    check_decode();
+    check_open_failures();
+    check_budget();
+    return tap_done();
+}
