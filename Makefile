@@ -3,6 +3,7 @@
 BUILD  := build
 MODEL  ?= models/tiny-moe.gguf
 PROMPT ?= Once upon a time
+MEMORY ?= 14M
 PREFIX ?= /usr/local
 
 .PHONY: all run test check install clean asan tsan arm fuzz valgrind clang full release format help
@@ -10,10 +11,12 @@ PREFIX ?= /usr/local
 all: ## build build/smol
 	@scripts/need build
 	@scripts/setup-build $(BUILD) --prefix $(PREFIX)
-	@ninja -C $(BUILD) --quiet
+	@ninja -C $(BUILD) --quiet smol
 
-run: all ## answer a prompt with the small model of this repository, experts paged from disk
-	@$(BUILD)/smol run $(MODEL) --memory 16M -n 200 -p "$(PROMPT)"
+run: all ## continue a text with the small model of this repository, experts paged from disk
+	@echo "smol run $(MODEL) --memory $(MEMORY) --raw -n 200 -p \"$(PROMPT)\""
+	@printf '\n%s' "$(PROMPT)"
+	@$(BUILD)/smol run $(MODEL) --memory $(MEMORY) --raw -n 200 -p "$(PROMPT)"
 
 test: ## everything that is checked at each change; ends with "N passed, N failed"
 	@scripts/need build test
@@ -24,6 +27,7 @@ check: all ## layers, symbols, banned functions, sizes, the one-command build
 	@meson test -C $(BUILD) --no-rebuild --print-errorlogs --suite checks
 
 install: all ## install program, library, header and manual page below PREFIX
+	@ninja -C $(BUILD) --quiet smol smol.1 src/libsmol.a
 	@meson install -C $(BUILD) --no-rebuild
 
 clean: ## remove the build folders
