@@ -100,18 +100,19 @@ static void print_summary(const struct sm_options *o, const smol_model *m, const
     smol_stats s;
     if (o->quiet) return;
     smol_model_stats(m, &s);
-    fprintf(stderr, "\nsmol: prompt %llu tokens in %.2f s; answer %llu tokens, %.2f tokens/s, %s",
+    fprintf(stderr, "\nsmol: prompt %llu tokens in %.2f s; answer %llu tokens at %.1f/s",
             (unsigned long long)s.tokens_prompt, s.seconds_prompt,
             (unsigned long long)out->n_tokens,
-            s.seconds_decode > 0 ? (double)s.tokens_generated / s.seconds_decode : 0.0,
-            reasons[out->reason]);
-    if (s.predicted_tok_s > 0) fprintf(stderr, "; predicted %.2f tokens/s", s.predicted_tok_s);
-    if (s.expert_uses)
-        fprintf(stderr, "; experts: %.1f %% missed, %.1f MB read, waited %.2f s",
+            s.seconds_decode > 0 ? (double)s.tokens_generated / s.seconds_decode : 0.0);
+    if (s.predicted_tok_s > 0) fprintf(stderr, " (predicted %.1f)", s.predicted_tok_s);
+    fprintf(stderr, ", %s", reasons[out->reason]);
+    fprintf(stderr, "\nsmol: memory %.1f of %.1f MiB", (double)s.peak_rss_bytes / 1048576.0,
+            (double)s.budget_bytes / 1048576.0);
+    if (s.expert_misses)
+        fprintf(stderr, "; experts: %.1f %% of uses missed, %.1f MB read, waited %.2f s",
                 100.0 * (double)s.expert_misses / (double)s.expert_uses, (double)s.bytes_read * 1e-6,
                 s.demand_wait_seconds);
-    fprintf(stderr, "; memory %.1f of %.1f MiB\n", (double)s.peak_rss_bytes / 1048576.0,
-            (double)s.budget_bytes / 1048576.0);
+    fprintf(stderr, "\n");
 }
 
 static smol_status answer(const struct sm_options *o, smol_model *m, const char *text, size_t n,
