@@ -8,12 +8,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 struct sm_thread {
@@ -22,6 +24,19 @@ struct sm_thread {
     void *arg;
     char name[16];
 };
+
+_Static_assert(sizeof(atomic_uint) == 4, "a futex word has 32 bits");
+
+/* A futex rather than a condition variable: the woken need not queue for a lock again. */
+void sm_word_sleep(atomic_uint *word, unsigned old)
+{
+    (void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, old, NULL, NULL, 0);
+}
+
+void sm_word_wake(atomic_uint *word)
+{
+    (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
 
 /* The mask of the main thread is that of the process (taskset, cpusets). */
 static bool allowed_mask(cpu_set_t *set)

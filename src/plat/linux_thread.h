@@ -6,6 +6,12 @@
 #include "plat/plat.h"
 
 #include <sched.h>
+#include <stdatomic.h>
+
+/* Sleep as long as *word is `old`, or a little shorter: the caller looks again. Wake all sleepers
+ * after a change of the word. A word is never freed while someone may sleep on it. */
+void sm_word_sleep(atomic_uint *word, unsigned old);
+void sm_word_wake(atomic_uint *word);
 
 /* Place thread i of n: its own core when there are n cores, the n largest cores (as a set) when
  * there are more and they differ, else anywhere. A refusal is ignored: a mask is a request. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The compute threads. One word per thing to wait for: whoever waits spins on it for a while, then
- * sleeps on a condition variable; whoever changes it wakes sleepers only if there are any. */
+ * sleeps in the system; whoever changes it wakes sleepers only if there are any. */
 #include "plat/plat.h"
 
 #include "base/mem.h"
@@ -8,7 +8,6 @@
 #include "plat/linux_thread.h"
 
 #include <assert.h>
-#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -22,8 +21,6 @@
 struct gate {
     _Alignas(SM_ALIGN) atomic_uint word;
     atomic_uint sleepers;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
 };
 
 struct worker {
@@ -60,40 +57,19 @@ static inline void relax(void)
 
 /* ---- gates -------------------------------------------------------------------------------- */
 
-static bool gate_init(struct gate *g)
-{
-    atomic_init(&g->word, 0);
-    atomic_init(&g->sleepers, 0);
-    if (pthread_mutex_init(&g->lock, NULL)) return false;
-    if (pthread_cond_init(&g->changed, NULL) == 0) return true;
-    (void)pthread_mutex_destroy(&g->lock);
-    return false;
-}
-
-static void gate_destroy(struct gate *g)
-{
-    (void)pthread_cond_destroy(&g->changed);
-    (void)pthread_mutex_destroy(&g->lock);
-}
-
 /* A waiter counts itself, then looks at the word; a changer writes the word, then looks at the
  * count. Both in the one order of seq_cst operations, so one of them sees the other. */
 static void gate_sleep(struct gate *g, unsigned old)
 {
-    (void)pthread_mutex_lock(&g->lock);
     atomic_fetch_add(&g->sleepers, 1);
-    while (atomic_load(&g->word) == old) (void)pthread_cond_wait(&g->changed, &g->lock);
+    while (atomic_load(&g->word) == old) sm_word_sleep(&g->word, old);
     atomic_fetch_sub(&g->sleepers, 1);
-    (void)pthread_mutex_unlock(&g->lock);
 }
 
 static void gate_set(struct gate *g, unsigned value)
 {
     atomic_store(&g->word, value);
-    if (atomic_load(&g->sleepers) == 0) return;
-    (void)pthread_mutex_lock(&g->lock);
-    (void)pthread_cond_broadcast(&g->changed);
-    (void)pthread_mutex_unlock(&g->lock);
+    if (atomic_load(&g->sleepers)) sm_word_wake(&g->word);
 }
 
 /* Returns when the word is no longer `old`. */
@@ -135,19 +111,12 @@ static void worker_main(void *arg)
 smol_status sm_pool_new(struct sm_pool **out, unsigned n_threads, smol_error *err)
 {
     smol_status st = SMOL_OK;
-    unsigned n_gates = 0;
     *out = NULL;
     if (n_threads < 1 || n_threads > MAX_WORKERS)
         return SM_FAIL(err, ARG, "%u threads asked for; 1 to %u are possible", n_threads,
                        MAX_WORKERS);
     struct sm_pool *p = sm_mem_new(sizeof *p);
     if (!p) return SM_FAIL(err, NOMEM, "no memory for %u threads", n_threads);
-    struct gate *const gates[] = {&p->job, &p->done, &p->barrier};
-    for (; n_gates < 3; n_gates++) {
-        if (gate_init(gates[n_gates])) continue;
-        st = SM_FAIL(err, NOMEM, "the system gives no lock for threads");
-        goto out;
-    }
     sm_cpu_float_mode(); /* the caller is worker 0 */
     p->n = p->n_started = 1;
     p->spin = n_threads <= sm_cores_allowed();
@@ -164,12 +133,7 @@ smol_status sm_pool_new(struct sm_pool **out, unsigned n_threads, smol_error *er
     *out = p;
     return SMOL_OK;
 out:
-    if (n_gates == 3) {
-        sm_pool_free(p);
-    } else {
-        while (n_gates) gate_destroy(gates[--n_gates]);
-        sm_mem_free(p, sizeof *p);
-    }
+    sm_pool_free(p);
     return st;
 }
 
@@ -179,9 +143,6 @@ void sm_pool_free(struct sm_pool *p)
     p->quit = true;
     gate_set(&p->job, atomic_load(&p->job.word) + 1);
     for (unsigned i = 1; i < p->n_started; i++) sm_thread_join(p->worker[i].thread);
-    gate_destroy(&p->job);
-    gate_destroy(&p->done);
-    gate_destroy(&p->barrier);
     sm_mem_free(p, sizeof *p);
 }
 
