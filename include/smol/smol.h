@@ -222,7 +222,8 @@ typedef struct {
     unsigned pool_slots_per_layer;
     uint64_t expert_uses, expert_misses;
     double demand_wait_seconds;
-    bool direct;
+    bool direct;             /* all files are read past the page cache */
+    const char *file_system; /* its name when it serves such reads badly ("FUSE"), else NULL */
     const char *kernel_level;
     double predicted_tok_s;
     unsigned n_loss_levers;
@@ -230,6 +231,12 @@ typedef struct {
 } smol_stats;
 
 void smol_model_stats(const smol_model *m, smol_stats *out);
+
+/* What the library would tell a person while it works, one line at a time ("model.gguf: the file
+ * system refused a direct read …"); it never prints by itself. fn may be called from any thread.
+ * Set it before models are opened; NULL: no notes. */
+typedef void (*smol_note_fn)(void *arg, const char *text);
+void smol_notes_set(smol_note_fn fn, void *arg);
 
 /* Names and features of this CPU and the kernel levels that run here, for people. */
 void smol_cpu_text(char *buf, size_t n);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "api/api.h"
+
+#include "base/log.h"
 #include "cpu/cpu.h"
 
 #include <stdlib.h>
@@ -43,6 +45,8 @@ size_t smol_model_n_vocab(const smol_model *m) { return m->engine.model->hp.n_vo
 const smol_vocab *smol_model_vocab(const smol_model *m) { return m->vocab.tok ? &m->vocab : NULL; }
 
 void smol_model_stats(const smol_model *m, smol_stats *out) { sm_engine_stats(&m->engine, out); }
+
+void smol_notes_set(smol_note_fn fn, void *arg) { sm_log_set(fn, arg); }
 
 void smol_cpu_text(char *buf, size_t n) { sm_cpu_features(buf, n); }
 

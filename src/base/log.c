@@ -6,27 +6,23 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static struct {
-    sm_log_fn fn;
-    void *arg;
-    int max_level;
-} sink;
+static smol_note_fn note_fn;
+static void *note_arg;
 
-void sm_log_set(sm_log_fn fn, void *arg, int max_level)
+void sm_log_set(smol_note_fn fn, void *arg)
 {
-    sink.fn = fn;
-    sink.arg = arg;
-    sink.max_level = fn ? max_level : 0;
+    note_fn = fn;
+    note_arg = arg;
 }
 
-void sm_log_note(int level, const char *fmt, ...)
+void sm_log_note(const char *fmt, ...)
 {
     char text[400];
     va_list ap;
-    if (level > sink.max_level) return;
+    if (!note_fn) return;
     va_start(ap, fmt);
     (void)vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     sm_text_clean(text);
-    sink.fn(sink.arg, level, text);
+    note_fn(note_arg, text);
 }

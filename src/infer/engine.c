@@ -274,7 +274,8 @@ void sm_engine_stats(const struct sm_engine *e, smol_stats *out)
         .bytes_read = s.bytes_read, .load_bytes_read = s.load_bytes_read,
         .pool_slots_per_layer = e->plan.n_slots, .expert_uses = s.expert_uses,
         .expert_misses = s.expert_misses, .demand_wait_seconds = (double)s.demand_wait_ns * 1e-9,
-        .direct = s.direct, .kernel_level = e->kern.level,
+        .direct = s.direct, .file_system = sm_file_system_hint(sm_gguf_file_path(e->gguf, 0)),
+        .kernel_level = e->kern.level,
         .predicted_tok_s = e->plan.tok_s_predicted};
     if (e->kv_type == SM_KV_Q8_0) out->loss_levers[out->n_loss_levers++] = "kv q8_0";
 }

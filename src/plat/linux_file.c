@@ -2,6 +2,7 @@
 /* Files for reading, on Linux: two descriptors, one through the page cache and one past it. */
 #include "plat/plat.h"
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "plat/file_name.h"
 
@@ -316,7 +317,10 @@ smol_status sm_file_read_direct(struct sm_file *f, uint64_t at, size_t n, uint8_
         if (got < 0 && !is_refusal(errno))
             return SM_FAIL_SYS(err, SM_PATH_FMT ": cannot read %zu bytes at %llu", SM_PATH(f->path),
                                n, (unsigned long long)at);
-        if (got < 0) atomic_store(&f->direct, false); /* from now on through the page cache */
+        if (got < 0 && atomic_exchange(&f->direct, false)) /* for good; one thread says so */
+            sm_log_note(SM_PATH_FMT ": the file system refused a direct read; reading goes on "
+                                    "through the page cache",
+                        SM_PATH(f->path));
         have = got < 0 ? 0 : (size_t)got;
     }
     if (have >= need) return SMOL_OK;

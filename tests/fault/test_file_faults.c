@@ -2,6 +2,7 @@
 /* Every fault below sm_file ends in the right bytes or in one clear error. */
 #include "tap.h"
 
+#include "base/log.h"
 #include "inject.h"
 #include "plat/plat.h"
 #include "temp.h"
@@ -99,6 +100,11 @@ static void test_refused_open(void)
     inject_stop();
 }
 
+static void take_note(void *arg, const char *text)
+{
+    if (strstr(text, "data.bin: the file system refused a direct read")) *(unsigned *)arg += 1;
+}
+
 /* The n-th direct read is refused, n = 1 being the trial read of sm_file_open. */
 static void test_refused_read(unsigned n)
 {
@@ -107,16 +113,21 @@ static void test_refused_read(unsigned n)
     const unsigned r =
         inject_add(&(struct inject_rule){.kind = INJECT_EINVAL, .on = INJECT_DIRECT, .first = n});
     struct sm_file *f = NULL;
+    unsigned n_notes = 0;
+    sm_log_set(take_note, &n_notes);
     (void)!sm_file_open(&f, path, true, &err);
     bool good = f != NULL;
+    const bool was_direct = good && sm_file_is_direct(f);
     for (unsigned i = 0; i < n + 2 && good; i++)
         good = reads_right(f, true, 5000 + 10000 * i, 20000, &err);
     TAP_OK(good, "direct read %u refused: right bytes (%s)", n, err.msg);
     TAP_OK(inject_fired(r) == 1 && f && !sm_file_is_direct(f), "buffered from then on");
+    TAP_IS_INT(n_notes, was_direct, "said once, unless it was known at once");
     const uint64_t n_direct = inject_count(INJECT_DIRECT);
     TAP_OK(f && reads_right(f, true, 0, 100000, &err) && inject_count(INJECT_DIRECT) == n_direct,
            "no direct read is tried again");
     sm_file_close(f);
+    sm_log_set(NULL, NULL);
     inject_stop();
 }
 

@@ -27,6 +27,12 @@ void sm_catch_interrupt(void)
     (void)signal(SIGPIPE, SIG_IGN); /* writes report EPIPE instead */
 }
 
+static void print_note(void *arg, const char *text)
+{
+    (void)arg;
+    fprintf(stderr, "smol: note: %s\n", text);
+}
+
 void sm_model_params(const struct sm_options *o, smol_params *p)
 {
     smol_params_default(p);
@@ -43,6 +49,7 @@ void sm_model_params(const struct sm_options *o, smol_params *p)
     p->progress = sm_progress_show;
     p->cancel = &sm_interrupted;
     sm_progress_init(o->quiet);
+    if (!o->quiet) smol_notes_set(print_note, NULL);
 }
 
 void sm_model_notes(const struct sm_options *o, const smol_model *m)
@@ -54,8 +61,8 @@ void sm_model_notes(const struct sm_options *o, const smol_model *m)
     smol_model_stats(m, &st);
     if (p->note[0]) fprintf(stderr, "smol: note: %s\n", p->note);
     if (!st.direct && p->n_pool && !p->experts_resident)
-        fprintf(stderr, "smol: note: the file system refuses direct reads; experts are read through "
-                        "the page cache and dropped behind\n");
+        fprintf(stderr, "smol: note: %s refuses direct reads; experts are read through the page cache "
+                        "and dropped behind\n", st.file_system ? st.file_system : "the file system");
     for (unsigned i = 0; i < st.n_loss_levers; i++)
         fprintf(stderr, "smol: note: lossy: %s\n", st.loss_levers[i]);
 }
