@@ -6,21 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-int sm_encode_rne(float v)
-{
-    if (!(v > -1e6f)) return v < 0 ? -1000000 : 0; /* far below, or NaN */
-    return v < 1e6f ? (int)rintf(v) : 1000000;
-}
-
-int sm_encode_round_away(float v)
-{
-    const int near = sm_encode_rne(v);
-    const float rest = v - (float)near; /* exact: a tie went to even when it is a half */
-    if (rest == 0.5f && v > 0) return near + 1;
-    if (rest == -0.5f && v < 0) return near - 1;
-    return near;
-}
-
 /* The value of largest magnitude, the first of equals. */
 static float extreme(const float *x, size_t n)
 {
@@ -120,30 +105,35 @@ float sm_encode_symmetric_steps(const float *x, size_t n, int half, uint8_t *cod
     return fit_scale(&all);
 }
 
-static float affine_error(const float *x, const float *w, size_t n, const uint8_t *codes,
-                          float scale, float lo, bool absolute)
+/* The weighted error; some value >= limit as soon as it cannot fall below limit (w >= 0, so the sum
+ * only grows). */
+static float affine_error(const float *x, const float *w, size_t n, const int32_t *codes,
+                          float scale, float lo, bool absolute, float limit)
 {
     float error = 0;
-    for (size_t i = 0; i < n; i++) {
-        const float diff = scale * (float)codes[i] + lo - x[i];
-        error += w[i] * (absolute ? fabsf(diff) : diff * diff);
-    }
+    for (size_t g = 0; g < n && error < limit; g += 16)
+        for (size_t i = g; i < g + 16; i++) {
+            const float diff = scale * (float)codes[i] + lo - x[i];
+            error += w[i] * (absolute ? fabsf(diff) : diff * diff);
+        }
     return error;
 }
 
-static void affine_codes(const float *x, size_t n, float inv, float lo, int top, uint8_t *codes)
+/* Runs of 16 and 32-bit codes, so that compilers make vector code of it. */
+static void affine_codes(const float *x, size_t n, float inv, float lo, int top, int32_t *codes)
 {
-    for (size_t i = 0; i < n; i++)
-        codes[i] = (uint8_t)sm_encode_clamp(sm_encode_rne(inv * (x[i] - lo)), 0, top);
+    for (size_t g = 0; g < n; g += 16)
+        for (size_t i = g; i < g + 16; i++)
+            codes[i] = sm_encode_clamp(sm_encode_rne(inv * (x[i] - lo)), 0, top);
 }
 
 float sm_encode_affine(const float *x, const float *w, size_t n, const struct sm_encode_range *r,
                        uint8_t *codes, float *min)
 {
-    uint8_t tried[SM_ENCODE_MAX];
+    int32_t tried[SM_ENCODE_MAX], kept[SM_ENCODE_MAX];
     float lo = x[0], hi = x[0], sum_w = w[0], sum_x = w[0] * x[0];
     const float top = (float)r->top;
-    assert(n <= SM_ENCODE_MAX);
+    assert(n <= SM_ENCODE_MAX && n % 16 == 0);
     for (size_t i = 1; i < n; i++) {
         lo = x[i] < lo ? x[i] : lo;
         hi = x[i] > hi ? x[i] : hi;
@@ -156,8 +146,8 @@ float sm_encode_affine(const float *x, const float *w, size_t n, const struct sm
     if (hi <= lo) return 0;
     const float first_inv = top / (hi - lo);
     float scale = 1 / first_inv;
-    affine_codes(x, n, first_inv, lo, r->top, codes);
-    float best = affine_error(x, w, n, codes, scale, lo, r->absolute);
+    affine_codes(x, n, first_inv, lo, r->top, kept);
+    float best = affine_error(x, w, n, kept, scale, lo, r->absolute, INFINITY);
     for (int k = 0; k <= r->last; k++) {
         const float inv = (r->first + r->step * (float)k + top) / (hi - lo);
         float s_l = 0, s_ll = 0, s_xl = 0;
@@ -176,14 +166,15 @@ float sm_encode_affine(const float *x, const float *w, size_t n, const struct sm
             new_lo = 0;
             new_scale = s_xl / s_ll;
         }
-        const float error = affine_error(x, w, n, tried, new_scale, new_lo, r->absolute);
+        const float error = affine_error(x, w, n, tried, new_scale, new_lo, r->absolute, best);
         if (error < best) { /* the scan goes on from the new minimum */
-            memcpy(codes, tried, n);
+            memcpy(kept, tried, n * sizeof *kept);
             best = error;
             scale = new_scale;
             lo = new_lo;
         }
     }
+    for (size_t i = 0; i < n; i++) codes[i] = (uint8_t)kept[i];
     *min = -lo;
     return scale;
 }
