@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Malformed and odd GGUF images that have no file in the corpus, and files of other kinds. */
 #include "quant/quant.h"
+#include "gguf_bytes.h"
 #include "tap.h"
-#include "util_gguf_bytes.h"
 
 static struct gguf_bytes b; /* the image under test */
 
@@ -341,10 +341,10 @@ static void test_kinds(void)
     gb_refuse(&b, SMOL_FORMAT, "tar archive", "tar");
 }
 
-/* Names and keys are found by hashing: a million must take seconds, not hours. */
-static void test_million(void)
+/* Names and keys are found by hashing: many must take moments, not hours. */
+static void test_many(void)
 {
-    const unsigned n = 1000000;
+    const unsigned n = 250000;
     const uint64_t one = 1;
     char name[16];
     struct sm_gguf *g;
@@ -357,18 +357,18 @@ static void test_million(void)
     }
     const uint64_t file_bytes = b.n + n;
     const smol_status st = sm_gguf_parse(&g, b.p, b.n, file_bytes, &err);
-    if (!TAP_OK(st == SMOL_OK, "a million tensors")) {
+    if (!TAP_OK(st == SMOL_OK, "%u tensors", n)) {
         printf("#   %s\n", err.msg);
         return;
     }
-    const struct sm_tensor_info *t = sm_gguf_find_tensor(g, "t777777");
-    TAP_OK(t == sm_gguf_tensor(g, 777777), "found by name");
-    TAP_OK(!sm_gguf_find_tensor(g, "t1000000"), "absent name");
-    TAP_OK(sm_gguf_memory(g) < 200 << 20, "memory: %zu bytes", sm_gguf_memory(g));
+    const struct sm_tensor_info *t = sm_gguf_find_tensor(g, "t177777");
+    TAP_OK(t == sm_gguf_tensor(g, 177777), "found by name");
+    TAP_OK(!sm_gguf_find_tensor(g, "t250000"), "absent name");
+    TAP_OK(sm_gguf_memory(g) < 50 << 20, "memory: %zu bytes", sm_gguf_memory(g));
     sm_gguf_free(g);
     b.n -= 39;
-    gb_tensor(&b, "t500000", 1, &one, SM_I8, 0); /* the last record is "t999999" */
-    gb_refuse_in(&b, file_bytes, SMOL_FORMAT, "occurs twice", "a million tensors, one twice");
+    gb_tensor(&b, "t100000", 1, &one, SM_I8, 0); /* the last record is "t249999" */
+    gb_refuse_in(&b, file_bytes, SMOL_FORMAT, "occurs twice", "the same, one name twice");
 }
 
 int main(int argc, char **argv)
@@ -385,7 +385,7 @@ int main(int argc, char **argv)
     test_offsets();
     test_forks();
     test_kinds();
-    test_million();
+    test_many();
     gb_free(&b);
     return tap_done();
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Typed getters, iteration and dropping of arrays. */
+#include "gguf_bytes.h"
 #include "tap.h"
-#include "util_gguf_bytes.h"
 
 #include <math.h>
 

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* The writer: a stock file written again is the same file, and nothing unreadable is written. */
 #include "gguf/gguf_write.h"
+#include "gguf_bytes.h"
 #include "json_read.h"
 #include "quant/quant.h"
 #include "tap.h"
-#include "util_gguf_bytes.h"
+#include "temp.h"
 
 #include <unistd.h>
-
-static char dir[256];
 
 /* Copy of `from` at `to` through the writer. */
 static smol_status copy(const char *from, const char *to, smol_error *err)
@@ -47,18 +46,17 @@ out:
 
 static void test_copy(void)
 {
-    char from[512], to[512];
+    char from[512];
     size_t n = 0, m = 0;
     smol_error err = {0};
     (void)tap_src(from, sizeof from, "tests/data/models/rand-llama.gguf");
-    (void)snprintf(to, sizeof to, "%s/copy.gguf", dir);
+    const char *to = temp_path("copy.gguf");
     if (!TAP_OK(copy(from, to, &err) == SMOL_OK, "written")) printf("# %s\n", err.msg);
     char *a = json_read_file(from, &n), *b = json_read_file(to, &m);
     TAP_OK(a && b && n == m && !memcmp(a, b, n), "the same %zu bytes as the stock file", n);
     free(a);
     free(b);
-    (void)snprintf(to, sizeof to, "%s/copy.gguf.part", dir);
-    TAP_OK(access(to, F_OK), "no temporary file is left");
+    TAP_OK(access(temp_path("copy.gguf.part"), F_OK), "no temporary file is left");
 }
 
 static void expect(smol_status st, smol_status want, const smol_error *err, const char *what)
@@ -144,11 +142,9 @@ static void test_unfinished(void)
 {
     const uint64_t n = 8;
     const float data[9] = {0};
-    char path[512], part[512];
+    const char *path = temp_path("x.gguf"), *part = temp_path("x.gguf.part");
     smol_error err = {0}, e2 = {0}, e3 = {0};
     struct sm_gguf_writer *w = fresh();
-    (void)snprintf(path, sizeof path, "%s/x.gguf", dir);
-    (void)snprintf(part, sizeof part, "%s/x.gguf.part", dir);
     expect(sm_gguf_writer_set_u32(w, "general.alignment", 4096, &err), SMOL_OK, &err, "alignment");
     expect(sm_gguf_writer_add_tensor(w, "a", SM_F32, 1, &n, &err), SMOL_OK, &err, "tensor");
     expect(sm_gguf_writer_create(w, path, &err), SMOL_OK, &err, "create");
@@ -180,11 +176,9 @@ static void test_unfinished(void)
 int main(int argc, char **argv)
 {
     tap_init(argc, argv);
-    gb_temp_dir(dir, sizeof dir);
     test_copy();
     test_keys();
     test_refusals();
     test_unfinished();
-    gb_remove_dir(dir);
     return tap_done();
 }

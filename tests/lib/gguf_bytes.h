@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Builds GGUF images byte by byte, right or wrong, for the tests of the reader. */
-#ifndef TESTS_UTIL_GGUF_BYTES_H
-#define TESTS_UTIL_GGUF_BYTES_H
+#ifndef TESTS_GGUF_BYTES_H
+#define TESTS_GGUF_BYTES_H
 
 #include "gguf/gguf.h"
 
@@ -38,11 +38,5 @@ void gb_refuse(const struct gguf_bytes *b, smol_status code, const char *part, c
 /* The same for an image that is the beginning of a file of file_bytes. */
 void gb_refuse_in(const struct gguf_bytes *b, uint64_t file_bytes, smol_status code,
                   const char *part, const char *what);
-
-/* A fresh folder below TMPDIR, and its removal with all files in it. */
-void gb_temp_dir(char *buf, size_t n);
-void gb_remove_dir(const char *dir);
-/* Writes a file; file_bytes > n makes the rest a hole. Returns success. */
-int gb_write_file(const char *path, const void *data, size_t n, uint64_t file_bytes);
 
 #endif

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "util_gguf_bytes.h"
+#include "gguf_bytes.h"
 
 #include "tap.h"
-
-#include <dirent.h>
-#include <unistd.h>
 
 void gb_free(struct gguf_bytes *b)
 {
@@ -145,36 +142,4 @@ void gb_refuse_in(const struct gguf_bytes *b, uint64_t file_bytes, smol_status c
 void gb_refuse(const struct gguf_bytes *b, smol_status code, const char *part, const char *what)
 {
     gb_refuse_in(b, b->n, code, part, what);
-}
-
-void gb_temp_dir(char *buf, size_t n)
-{
-    const char *root = getenv("TMPDIR");
-    (void)snprintf(buf, n, "%s/smol-test-XXXXXX", root ? root : "/tmp");
-    if (!mkdtemp(buf)) {
-        perror(buf);
-        exit(1);
-    }
-}
-
-void gb_remove_dir(const char *dir)
-{
-    char path[1024];
-    DIR *d = opendir(dir);
-    for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
-        if (e->d_name[0] == '.') continue;
-        (void)snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
-        (void)unlink(path);
-    }
-    if (d) (void)closedir(d);
-    (void)rmdir(dir);
-}
-
-int gb_write_file(const char *path, const void *data, size_t n, uint64_t file_bytes)
-{
-    FILE *f = fopen(path, "wb");
-    if (!f) return 0;
-    int ok = fwrite(data, 1, n, f) == n && !fflush(f);
-    if (ok && file_bytes > n) ok = !ftruncate(fileno(f), (off_t)file_bytes);
-    return !fclose(f) && ok;
 }
