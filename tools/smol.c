@@ -25,8 +25,8 @@ static const struct sm_command commands[] = {
      SM_CMD_PLAN, 1, 1, "no model given"},
     {"eval", "MODEL --text FILE | --tokens 1,2,3", "measure perplexity, or write logits",
      sm_cmd_eval, SM_CMD_EVAL, 1, 1, "no model given"},
-    {"inspect", "FILE", "show what a GGUF file holds", sm_cmd_inspect, SM_CMD_INSPECT, 1, 1,
-     "no file given"},
+    {"inspect", "FILE | --cpu", "show what a GGUF file holds, or what this CPU offers",
+     sm_cmd_inspect, SM_CMD_INSPECT, 0, 1, "no file given"},
     {"tokenize", "MODEL [-p TEXT | -f FILE]", "print the token ids of a text", sm_cmd_tokenize,
      SM_CMD_TOKENIZE, 1, 1, "no model given"},
 };
@@ -49,7 +49,8 @@ int sm_report(const smol_error *err)
     const int code = err->code == SMOL_NOMEM ? SM_EXIT_NOMEM
                      : err->code == SMOL_ARG ? SM_EXIT_USAGE
                                              : SM_EXIT_FAILED;
-    if (err->code != SMOL_OK && err->at != UINT64_MAX)
+    /* most sentences about files name the byte themselves */
+    if (err->code != SMOL_OK && err->at != UINT64_MAX && !strstr(text, "byte "))
         return sm_complain(code, "%s (at byte %llu)", text, (unsigned long long)err->at);
     return sm_complain(code, "%s", text);
 }

@@ -63,6 +63,7 @@ static smol_status wrong_offset(const struct sm_gguf *g, const struct sm_tensor_
 {
     char qa[SM_GGUF_QUOTE], qb[SM_GGUF_QUOTE];
     (void)sm_gguf_quote(qb, b->name, strlen(b->name));
+    qb[40] = 0; /* two names in one sentence */
     if (!a)
         return SM_FAIL_AT(err, FORMAT, b->at,
                           "the first tensor '%s' (%s): expected at byte %" PRIu64 ", found at %" PRIu64,
@@ -70,6 +71,7 @@ static smol_status wrong_offset(const struct sm_gguf *g, const struct sm_tensor_
     (void)sm_gguf_quote(qa, a->name, strlen(a->name));
     const uint64_t fork = fork_bytes(a);
     if (fork && b->at == a->at + sm_round_up64(fork, g->alignment)) return fork_variant(a, fork, err);
+    qa[40] = 0;
     return SM_FAIL_AT(err, FORMAT, b->at,
                       "tensor '%s': expected at byte %" PRIu64 ", found at %" PRIu64
                       ": '%s' (%s) is %s than its type says",

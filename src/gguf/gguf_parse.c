@@ -37,8 +37,8 @@ static smol_status wrong_kind(struct sm_cursor *c)
         SM_TRY(sm_cursor_take(c, n, &p, "its first bytes"));
         memcpy(first, p, n);
     }
-    return SM_FAIL_AT(c->err, FORMAT, 0, "the file %s",
-                      sm_gguf_kind(first, n, c->size, buf, sizeof buf));
+    return SM_FAIL(c->err, FORMAT, "the file %s",
+                   sm_gguf_kind(first, n, c->size, buf, sizeof buf));
 }
 
 static smol_status read_start(struct walk *w)
@@ -82,6 +82,9 @@ static smol_status read_start(struct walk *w)
 
 /* ---- metadata ------------------------------------------------------------------------------ */
 
+/* A length that would be fine in a longer file. */
+static const char cut_short[] = ": the file is cut short or damaged";
+
 static smol_status read_length(struct walk *w, uint64_t max, uint64_t *n, const char *what,
                                const char *key)
 {
@@ -91,9 +94,9 @@ static smol_status read_length(struct walk *w, uint64_t max, uint64_t *n, const 
     if (*n > max || *n > left)
         return SM_FAIL_AT(w->err, FORMAT, at,
                           "length of %s%s%s%s at byte %" PRIu64 ": expected at most %" PRIu64
-                          ", found %" PRIu64,
+                          ", found %" PRIu64 "%s",
                           what, key ? " of key '" : "", key ? key : "", key ? "'" : "", at,
-                          max < left ? max : left, *n);
+                          max < left ? max : left, *n, *n > max ? "" : cut_short);
     return SMOL_OK;
 }
 
@@ -113,8 +116,8 @@ static smol_status read_array(struct walk *w, struct sm_kv *kv, const char *key)
     if (kv->count > left / each)
         return SM_FAIL_AT(w->err, FORMAT, type_at + 4,
                           "key '%s': array count at byte %" PRIu64 ": expected at most %" PRIu64
-                          " in the bytes left, found %" PRIu64,
-                          key, type_at + 4, left / each, kv->count);
+                          ", found %" PRIu64 "%s",
+                          key, type_at + 4, left / each, kv->count, cut_short);
     kv->at = c->pos;
     if (kv->elem_type != SM_KV_STRING) {
         kv->bytes = kv->count * each;
@@ -302,11 +305,11 @@ static smol_status read_tensor(struct walk *w, struct sm_tensor_info *t,
                           "tensor '%s': offset at byte %" PRIu64
                           ": expected a multiple of %" PRIu32 ", found %" PRIu64,
                           q, at, w->alignment, t->at);
-    if (t->at > w->c->size)
+    if (t->at > SM_GGUF_FILE_MAX)
         return SM_FAIL_AT(w->err, FORMAT, at,
-                          "tensor '%s': offset at byte %" PRIu64 ": expected less than the file's "
-                          "%" PRIu64 " bytes, found %" PRIu64,
-                          q, at, w->c->size, t->at);
+                          "tensor '%s': offset at byte %" PRIu64
+                          ": expected less than 2^62, found %" PRIu64,
+                          q, at, t->at);
     return SMOL_OK;
 }
 

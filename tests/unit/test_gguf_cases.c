@@ -228,12 +228,14 @@ static void test_offsets(void)
     gb_refuse(&b, SMOL_FORMAT, "'a' (F32) is longer than its type says", "gap");
     two_tensors(32, 96, 160);
     gb_refuse(&b, SMOL_FORMAT, "the first tensor 'a'", "gap before the first");
+    two_tensors(0, 64, 30);
+    gb_refuse(&b, SMOL_FORMAT, "cut short: tensor 'a'", "ends before the second begins");
     two_tensors(0, 64, 64);
     gb_refuse(&b, SMOL_FORMAT, "cut short: tensor 'b'", "data of the second missing");
     two_tensors(0, 64, 0);
     gb_refuse(&b, SMOL_FORMAT, "cut short: tensor 'a'", "no data at all");
     two_tensors(0, 4096, 96);
-    gb_refuse(&b, SMOL_FORMAT, "expected less than", "offset behind the end");
+    gb_refuse(&b, SMOL_FORMAT, "'b': expected at byte 160, found at 4192", "offset behind the end");
     two_tensors(0, UINT64_MAX - 31, 96);
     gb_refuse(&b, SMOL_FORMAT, "expected less than", "offset that wraps");
     const uint64_t half = UINT64_C(1) << 62;

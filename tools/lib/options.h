@@ -43,6 +43,8 @@ struct sm_options {
     bool json, quiet;
     bool no_special; /* tokenize: control tokens' texts are plain text, no BOS or EOS added */
 
+    bool show_cpu;   /* inspect: --cpu without a value */
+
     /* eval */
     const char *text;   /* --text: path */
     const char *tokens; /* --tokens: "1,2,3", as given */

@@ -58,6 +58,8 @@ const struct sm_option sm_option_table[] = {
          "write figures of the run as JSON, - for standard output"),
     FLAG("json", 0, SM_CMD_PLAN | SM_CMD_EVAL | SM_CMD_INSPECT | SM_CMD_TOKENIZE, json, true,
          "print JSON"),
+    FLAG("cpu", 0, SM_CMD_INSPECT, show_cpu, true,
+         "show what this CPU offers and which kernels are used, instead of a file"),
     FLAG("quiet", 'q', ANY, quiet, true, "no notes and no progress on stderr"),
 
     NUMBER("pool", 0, SM_OPTION_COUNT, PLANNED, n_pool, 1, 65535, 0, "N", "planned", false,
