@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "store_file.h"
 
+#include "plat/plat.h"
 #include "temp.h"
 
 #include <assert.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +22,11 @@ static uint64_t next_random(uint64_t *state)
 
 static void put(struct store_file *f, const void *p, size_t n)
 {
-    f->bytes = realloc(f->bytes, f->n_bytes + n);
-    assert(f->bytes);
+    while (f->n_bytes + n > f->cap) {
+        f->cap = f->cap ? 2 * f->cap : 65536;
+        f->bytes = realloc(f->bytes, f->cap);
+        assert(f->bytes);
+    }
     memcpy(f->bytes + f->n_bytes, p, n);
     f->n_bytes += n;
 }
@@ -79,6 +84,7 @@ static void put_blocks(struct store_file *f, const struct tensor *t, uint64_t *r
 {
     uint8_t block[1024];
     const size_t n = sm_traits_of(t->type)->block_bytes;
+    assert(n <= sizeof block);
     for (uint64_t done = 0; done < t->bytes; done += n) {
         do {
             for (size_t i = 0; i < n; i++) block[i] = (uint8_t)next_random(random);
@@ -118,15 +124,54 @@ void store_file_make(struct store_file *f, const char *name, const struct store_
         (void)fprintf(stderr, "%s\n", err.msg);
         abort();
     }
+    f->packed = calloc(sm_gguf_n_tensors(f->gguf), sizeof *f->packed);
+    assert(f->packed);
 }
 
 void store_file_free(struct store_file *f)
 {
+    for (size_t i = 0; i < sm_gguf_n_tensors(f->gguf); i++) free(f->packed[i]);
+    free(f->packed);
     sm_gguf_free(f->gguf);
     free(f->bytes);
     free((char *)(uintptr_t)f->path);
     memset(f, 0, sizeof *f);
 }
+
+/* ---- the fake reader -------------------------------------------------------------------------- */
+
+static struct sm_io_ops real;
+static struct { const struct store_file *f; store_file_before before; void *arg; } fake;
+static atomic_uint_fast64_t n_reads;
+
+static ssize_t fake_pread(int fd, void *buf, size_t n, off_t at)
+{
+    (void)fd;
+    const size_t from = (size_t)at < fake.f->n_bytes ? (size_t)at : fake.f->n_bytes;
+    const size_t left = fake.f->n_bytes - from, got = n < left ? n : left;
+    atomic_fetch_add(&n_reads, 1);
+    if (fake.before) fake.before(fake.arg, (uint64_t)at, n);
+    memcpy(buf, fake.f->bytes + from, got);
+    return (ssize_t)got;
+}
+
+void store_file_fake(const struct store_file *f, store_file_before before, void *arg)
+{
+    if (!fake.f) real = *sm_plat_io();
+    fake.f = f;
+    fake.before = before;
+    fake.arg = arg;
+    atomic_store(&n_reads, 0);
+    sm_plat_io()->pread = fake_pread;
+}
+
+void store_file_unfake(void)
+{
+    if (fake.f) *sm_plat_io() = real;
+    fake.f = NULL;
+}
+
+uint64_t store_file_n_reads(void) { return atomic_load(&n_reads); }
 
 const struct sm_tensor_info *store_file_tensor(const struct store_file *f, int layer,
                                                const char *part)
@@ -157,19 +202,30 @@ smol_status store_file_declare(const struct store_file *f, struct sm_store *s,
                         weights ? &weights[2 * f->shape.n_layers] : none, err);
 }
 
+/* A tensor packed as one matrix: its experts are whole groups, so theirs are parts of it. */
+static const uint8_t *packed(const struct store_file *f, const struct sm_tensor_info *t)
+{
+    const size_t n_rows = (size_t)(t->dim[1] * t->dim[2]);
+    size_t i = 0;
+    while (sm_gguf_tensor(f->gguf, i) != t) i++;
+    if (!f->packed[i]) {
+        f->packed[i] = malloc((size_t)sm_x8_bytes(t->type, n_rows, t->dim[0]));
+        assert(f->packed[i]);
+        sm_x8_pack(t->type, f->packed[i], f->bytes + t->at, (size_t)sm_row_bytes(t->type, t->dim[0]),
+                   n_rows, (size_t)t->dim[0]);
+    }
+    return f->packed[i];
+}
+
 bool store_file_same(const struct store_file *f, const struct sm_tensor_info *t, uint64_t row0,
                      uint32_t n_rows, const uint8_t *held)
 {
     const size_t row_bytes = (size_t)sm_row_bytes(t->type, t->dim[0]);
     const uint8_t *rows = f->bytes + t->at + row0 * row_bytes;
     if (!sm_type_is_x8(t->type)) return !memcmp(held, rows, row_bytes * n_rows);
-    const size_t n = (size_t)sm_x8_bytes(t->type, n_rows, t->dim[0]);
-    uint8_t *want = malloc(n);
-    assert(want);
-    sm_x8_pack(t->type, want, rows, row_bytes, n_rows, (size_t)t->dim[0]);
-    const bool same = !memcmp(held, want, n);
-    free(want);
-    return same;
+    assert(row0 % 8 == 0 && (n_rows % 8 == 0 || t->dim[2] == 1));
+    return !memcmp(held, packed(f, t) + sm_x8_bytes(t->type, row0, t->dim[0]),
+                   (size_t)sm_x8_bytes(t->type, n_rows, t->dim[0]));
 }
 
 bool store_file_same_expert(const struct store_file *f, const struct sm_pool_info *info, int layer,

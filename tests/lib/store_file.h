@@ -20,13 +20,24 @@ struct store_file {
     struct store_shape shape;
     const char *path;            /* valid until the program ends */
     uint8_t *bytes;
-    size_t n_bytes;
+    size_t n_bytes, cap;
     struct sm_gguf *gguf;
+    uint8_t **packed;            /* by tensor: the whole of it as x8, made when first wanted */
 };
 
 /* Write it below temp_dir() and read its header; aborts when that fails. */
 void store_file_make(struct store_file *f, const char *name, const struct store_shape *shape);
 void store_file_free(struct store_file *f);
+
+/* A fake reader: until store_file_unfake, every pread (of any file) is served from f's bytes in
+ * memory. `before` (may be NULL) is called first, in the reading thread: it may sleep or wait, so
+ * that a test scripts latencies and the order of completion. */
+typedef void (*store_file_before)(void *arg, uint64_t at, size_t n);
+void store_file_fake(const struct store_file *f, store_file_before before, void *arg);
+void store_file_unfake(void);
+/* Preads served since store_file_fake. */
+uint64_t store_file_n_reads(void);
+
 /* "blk.L.PART", NULL if absent; PART: ffn_gate_exps, ffn_up_exps, ffn_gate_up_exps, ffn_down_exps,
  * dense, norm; and without a layer: token_embd, all with ".weight". */
 const struct sm_tensor_info *store_file_tensor(const struct store_file *f, int layer,

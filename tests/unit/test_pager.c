@@ -7,7 +7,14 @@
 #include "store_file.h"
 #include "tap.h"
 
+#include <stdatomic.h>
 #include <unistd.h>
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define ROUNDS(n) ((n + 2) / 3)
+#else
+#define ROUNDS(n) (n)
+#endif
 
 struct use_result { bool bytes_ok, order_ok, all_taken; uint64_t n_reads; };
 
@@ -83,6 +90,31 @@ static unsigned random_ids(uint16_t *ids, unsigned n, unsigned n_expert)
     return have;
 }
 
+/* Nothing speculative is left, nothing is under way. */
+static void calm(struct sm_store *s)
+{
+    for (uint32_t i = 0; i < s->n_pools; i++)
+        for (uint32_t e = 0; e < s->pool[i]->info.n_expert; e++)
+            sm_pager_drop(s, i, &(uint16_t){(uint16_t)e}, 1);
+    for (bool busy = true; busy;) {
+        (void)pthread_mutex_lock(&s->sched.mu);
+        busy = sm_sched_busy(&s->sched);
+        (void)pthread_mutex_unlock(&s->sched.mu);
+        sm_sleep_ns(100000);
+    }
+}
+
+/* Reads take 0 to 200 us, now and then 2 ms. */
+static void random_delay(void *arg, uint64_t at, size_t n)
+{
+    static atomic_uint_fast64_t count;
+    uint64_t z = (at + n) * 0x9e3779b97f4a7c15u + atomic_fetch_add(&count, 1) * 0xbf58476d1ce4e5b9u;
+    (void)arg;
+    z ^= z >> 31;
+    if (z % 4 == 0) return;
+    sm_sleep_ns(z % 64 == 1 ? 2000000u : z % 200000u);
+}
+
 static void stress(const struct store_file *f, const struct sm_store_options *opt, unsigned readers,
                    unsigned rounds, const char *name)
 {
@@ -91,7 +123,7 @@ static void stress(const struct store_file *f, const struct sm_store_options *op
     for (uint32_t n_slots = 2; n_slots <= n_expert; n_slots += n_slots < 6 ? 1 : 3) {
         struct sm_store *s = open_store(f, opt, n_slots, readers);
         const size_t held = sm_mem_held();
-        for (unsigned round = 0; round < rounds; round++) {
+        for (unsigned round = 0; round < ROUNDS(rounds); round++) {
             uint16_t ids[512], ahead[512];
             const uint32_t pool = (uint32_t)tap_random_below(f->shape.n_layers);
             const unsigned n = random_ids(ids, 1 + (unsigned)tap_random_below(n_expert), n_expert);
@@ -115,8 +147,9 @@ static void stress(const struct store_file *f, const struct sm_store_options *op
             all = all && r.all_taken;
         }
         same_alloc = same_alloc && sm_mem_held() == held;
+        calm(s);
         /* without speculation: at most one read of each expert per use */
-        for (unsigned round = 0; round < rounds; round++) {
+        for (unsigned round = 0; round < ROUNDS(rounds); round++) {
             uint16_t ids[512];
             const unsigned n = random_ids(ids, 1 + (unsigned)tap_random_below(n_expert), n_expert);
             sm_pager_note(s, 0, ids, n < n_slots ? n : n_slots - 1);
@@ -141,7 +174,7 @@ static void token_by_token(const struct store_file *f)
     for (uint32_t n_slots = k + 1; n_slots < n_expert; n_slots += 2) {
         const struct sm_store_options opt = {0};
         struct sm_store *s = open_store(f, &opt, n_slots, 2);
-        for (unsigned token = 0; token < 150; token++) {
+        for (unsigned token = 0; token < 80; token++) {
             for (uint32_t pool = 0; pool < f->shape.n_layers; pool++) {
                 uint16_t ids[8];
                 (void)random_ids(ids, k, n_expert);
@@ -151,11 +184,11 @@ static void token_by_token(const struct store_file *f)
         }
         struct sm_store_stats st;
         sm_store_stats(s, &st);
-        same = same && st.n_expert_reads == st.expert_misses && st.expert_uses == 450 * f->shape.n_layers;
+        same = same && st.n_expert_reads == st.expert_misses && st.expert_uses == 240 * f->shape.n_layers;
         total += st.expert_misses;
         sm_store_free(s);
     }
-    TAP_OK(same && total > 1000, "token by token %llu reads are %llu misses",
+    TAP_OK(same && total > 500, "token by token %llu reads are %llu misses",
            (unsigned long long)total, (unsigned long long)total);
 }
 
@@ -199,14 +232,22 @@ int main(int argc, char **argv)
         .n_layers = 1, .n_expert = 9, .n_embd = 96, .n_ffn = 64, .n_vocab = 10,
         .type_gate = SM_Q8_0, .type_down = SM_Q4_0, .type_dense = SM_Q8_0, .type_embd = SM_F32,
         .fused = true, .seed = 3});
-    stress(&q2, &(struct sm_store_options){.piece_bytes = 4096}, 3, 40, "q2_k, many pieces");
-    stress(&f16, &(struct sm_store_options){.no_direct = true}, 1, 40, "f16 fused, buffered");
-    stress(&q8, &(struct sm_store_options){.verify = true}, 2, 30, "q8_0 fused, verified");
-    stress(&q2, &(struct sm_store_options){.flash_mb_s = 400, .flash_latency_us = 100}, 4, 4,
-           "q2_k, slow flash");
+    stress(&q2, &(struct sm_store_options){0}, 3, 2, "real file");
+    stress(&f16, &(struct sm_store_options){.no_direct = true}, 1, 2, "real file, buffered");
+    store_file_fake(&q2, NULL, NULL);
+    stress(&q2, &(struct sm_store_options){.piece_bytes = 4096}, 4, 12, "fast reads, many pieces");
     token_by_token(&q2);
     complete_pool(&q2);
+    store_file_fake(&q2, random_delay, NULL);
+    stress(&q2, &(struct sm_store_options){.piece_bytes = 8192}, 3, 6, "slow reads, many pieces");
+    stress(&q2, &(struct sm_store_options){.flash_mb_s = 400, .flash_latency_us = 100}, 4, 3,
+           "flash limit");
+    store_file_fake(&f16, random_delay, NULL);
+    stress(&f16, &(struct sm_store_options){0}, 1, 12, "f16 fused, one reader");
+    store_file_fake(&q8, random_delay, NULL);
+    stress(&q8, &(struct sm_store_options){.verify = true}, 2, 15, "q8_0 fused, verified");
     complete_pool(&q8);
+    store_file_unfake();
     store_file_free(&q2);
     store_file_free(&f16);
     store_file_free(&q8);
