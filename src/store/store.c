@@ -5,7 +5,8 @@
 #include <assert.h>
 #include <string.h>
 
-#define FILE_BYTES 512u /* generous bound of what an open file holds, its path aside */
+#define FILE_BYTES 512u   /* generous bounds of what an open file (its path aside) */
+#define THREAD_BYTES 128u /* and a thread object hold */
 
 smol_status sm_store_new(struct sm_store **out, const struct sm_gguf *g,
                          const struct sm_store_options *opt, smol_error *err)
@@ -273,7 +274,7 @@ void sm_store_sizes(const struct sm_store *s, unsigned n_readers, struct sm_stor
     out->resident_bytes = sm_round_up64(s->resident_bytes, sm_page_bytes());
     out->table_bytes = sizeof *s + s->n_weights * sizeof(struct sm_weight_node) +
                        s->n_resident * sizeof(struct sm_weight_node *) +
-                       s->cap_pools * sizeof *s->pool;
+                       s->cap_pools * sizeof *s->pool + SM_READERS_MAX * THREAD_BYTES;
     for (size_t i = 0; i < s->n_files; i++)
         out->table_bytes += FILE_BYTES + strlen(sm_file_path(s->file[i])) + sizeof *s->file;
     for (uint32_t i = 0; i < s->n_pools; i++) {

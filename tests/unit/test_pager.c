@@ -11,9 +11,11 @@
 #include <unistd.h>
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define ROUNDS(n) ((n + 2) / 3)
+#define ROUNDS(n) ((n + 5) / 6) /* these tests are bound by the sanitizer */
+#define SLOT_STEP 4u
 #else
 #define ROUNDS(n) (n)
+#define SLOT_STEP 1u
 #endif
 
 struct use_result { bool bytes_ok, order_ok, all_taken; uint64_t n_reads; };
@@ -120,7 +122,7 @@ static void stress(const struct store_file *f, const struct sm_store_options *op
 {
     const unsigned n_expert = f->shape.n_expert;
     bool bytes_ok = true, order_ok = true, all = true, once = true, same_alloc = true;
-    for (uint32_t n_slots = 2; n_slots <= n_expert; n_slots += n_slots < 6 ? 1 : 3) {
+    for (uint32_t n_slots = 2; n_slots <= n_expert; n_slots += n_slots < 6 ? SLOT_STEP : 3) {
         struct sm_store *s = open_store(f, opt, n_slots, readers);
         const size_t held = sm_mem_held();
         for (unsigned round = 0; round < ROUNDS(rounds); round++) {
@@ -174,7 +176,7 @@ static void token_by_token(const struct store_file *f)
     for (uint32_t n_slots = k + 1; n_slots < n_expert; n_slots += 2) {
         const struct sm_store_options opt = {0};
         struct sm_store *s = open_store(f, &opt, n_slots, 2);
-        for (unsigned token = 0; token < 80; token++) {
+        for (unsigned token = 0; token < 60; token++) {
             for (uint32_t pool = 0; pool < f->shape.n_layers; pool++) {
                 uint16_t ids[8];
                 (void)random_ids(ids, k, n_expert);
@@ -184,11 +186,11 @@ static void token_by_token(const struct store_file *f)
         }
         struct sm_store_stats st;
         sm_store_stats(s, &st);
-        same = same && st.n_expert_reads == st.expert_misses && st.expert_uses == 240 * f->shape.n_layers;
+        same = same && st.n_expert_reads == st.expert_misses && st.expert_uses == 180 * f->shape.n_layers;
         total += st.expert_misses;
         sm_store_free(s);
     }
-    TAP_OK(same && total > 500, "token by token %llu reads are %llu misses",
+    TAP_OK(same && total > 400, "token by token %llu reads are %llu misses",
            (unsigned long long)total, (unsigned long long)total);
 }
 
@@ -220,7 +222,7 @@ int main(int argc, char **argv)
     (void)alarm(110); /* a hang is a failure */
     struct store_file q2, f16;
     store_file_make(&q2, "q2.gguf", &(struct store_shape){
-        .n_layers = 2, .n_expert = 16, .n_embd = 256, .n_ffn = 256, .n_vocab = 40,
+        .n_layers = 2, .n_expert = 12, .n_embd = 256, .n_ffn = 256, .n_vocab = 40,
         .type_gate = SM_Q2_K, .type_down = SM_Q4_K, .type_dense = SM_Q6_K, .type_embd = SM_Q4_K,
         .seed = 1});
     store_file_make(&f16, "f16.gguf", &(struct store_shape){
