@@ -85,8 +85,9 @@ static smol_status check_tensor(const struct sm_store *s, const struct sm_tensor
     const struct sm_traits *traits = sm_traits_of(t->type);
     uint64_t bytes, end;
     if (!sm_type_is_matrix(t->type))
-        return SM_FAIL_AT(err, UNSUPPORTED, t->at, "tensor %s has type %s, which is no weight format "
-                          "here", t->name, sm_type_name(t->type));
+        return SM_FAIL_AT(err, UNSUPPORTED, t->at,
+                          "tensor %s: weights in the format %s are not supported", t->name,
+                          sm_type_name(t->type));
     if (!t->dim[0] || !n_rows || t->dim[0] > UINT32_MAX || n_rows > UINT32_MAX)
         return SM_FAIL_AT(err, FORMAT, t->at, "tensor %s is %llu x %llu", t->name,
                           (unsigned long long)t->dim[0], (unsigned long long)n_rows);

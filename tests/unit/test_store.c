@@ -139,8 +139,7 @@ static void test_hostile(const struct store_file *f)
     BAD(FORMAT, t.file = 1, dense);
     BAD(FORMAT, t = *gate, dense);
     struct sm_tensor_info t = *up;
-    const struct sm_expert_tensors other = {gate, &t, down}, swapped = {gate, up, gate},
-                                   flat = {dense, up, down};
+    const struct sm_expert_tensors other = {gate, &t, down}, flat = {dense, up, down};
     err = (smol_error){0};
     t.dim[2]--;
     t.bytes = sm_row_bytes(t.type, t.dim[0]) * t.dim[1] * t.dim[2];
@@ -153,7 +152,6 @@ static void test_hostile(const struct store_file *f)
     err = (smol_error){0};
     TAP_OK(sm_store_add_experts(s, &flat, &pool, &err) == SMOL_FORMAT, "no experts: %s", err.msg);
     err = (smol_error){0};
-    (void)swapped;
     t = *down;
     t.dim[0] = 512;
     t.dim[1] /= 2;
