@@ -41,6 +41,13 @@ SM_NODISCARD smol_status sm_tok_encode(const struct sm_tok *t, const char *text,
                                        unsigned flags, int32_t **ids, size_t *n_ids,
                                        smol_error *err);
 
+/* As sm_tok_encode, for a text that is partly a user's: typed[i] is 1 for such a byte, else 0. A
+ * control token is found only where none of its bytes was typed, whatever the flags. typed == NULL:
+ * nothing was. */
+SM_NODISCARD smol_status sm_tok_encode_typed(const struct sm_tok *t, const char *text,
+                                             const uint8_t *typed, size_t n, unsigned flags,
+                                             int32_t **ids, size_t *n_ids, smol_error *err);
+
 /* Bytes of one token: at most cap are written to buf, the full length is returned. `special`: also
  * print control tokens. An id out of range gives 0. SPM spaces are kept. */
 size_t sm_tok_piece(const struct sm_tok *t, int32_t id, bool special, char *buf, size_t cap);

@@ -112,31 +112,38 @@ static bool list_occurring(const struct sm_tok *t, const char *text, size_t n, u
     return good;
 }
 
-/* Cut one part of text at each occurrence of one special token. */
-static bool cut_part(const struct sm_tok *t, const char *text, struct part part, uint32_t id,
-                     struct parts *out)
+/* Cut one part of text at each occurrence of one special token; a control token must not contain a
+ * byte that is marked in `typed` (NULL: none is). */
+static bool cut_part(const struct sm_tok *t, const char *text, const uint8_t *typed,
+                     struct part part, uint32_t id, struct parts *out)
 {
     uint32_t len;
     const char *want = sm_vocab_text(t, id, &len);
-    size_t at = part.at;
+    size_t at = part.at, from = part.at; /* text not yet put out, and where to look on */
     const size_t end = part.at + part.n;
-    while (end - at >= len) {
-        const char *hit = memmem(text + at, end - at, want, len);
+    const bool anywhere = !typed || sm_vocab_type(t, id) == SM_TOK_USER;
+    while (end - from >= len) {
+        const char *hit = memmem(text + from, end - from, want, len);
         if (!hit) break;
         const size_t begin = (size_t)(hit - text);
+        if (!anywhere && memchr(typed + begin, 1, len)) {
+            from = begin + 1;
+            continue;
+        }
         if (!put_part(out, at, begin - at, SM_TOK_NONE) || !put_part(out, begin, len, id))
             return false;
         at = begin + len;
         while ((t->kind[id] & SM_TOK_RSTRIP) && at < end &&
                (text[at] == ' ' || (text[at] >= '\t' && text[at] <= '\r')))
             at++;
+        from = at;
     }
     return put_part(out, at, end - at, SM_TOK_NONE);
 }
 
 /* Each special token cuts every part of text that longer ones have left. */
-static bool cut_at_special(const struct sm_tok *t, const char *text, size_t n, unsigned flags,
-                           struct parts *parts)
+static bool cut_at_special(const struct sm_tok *t, const char *text, const uint8_t *typed, size_t n,
+                           unsigned flags, struct parts *parts)
 {
     struct parts special = {0};
     bool good = put_part(parts, 0, n, SM_TOK_NONE) && list_occurring(t, text, n, flags, &special);
@@ -144,7 +151,7 @@ static bool cut_at_special(const struct sm_tok *t, const char *text, size_t n, u
         struct parts next = {0};
         for (size_t k = 0; good && k < parts->n; k++) {
             const struct part p = parts->p[k];
-            good = p.id == SM_TOK_NONE ? cut_part(t, text, p, special.p[i].id, &next)
+            good = p.id == SM_TOK_NONE ? cut_part(t, text, typed, p, special.p[i].id, &next)
                                        : put_part(&next, p.at, p.n, p.id);
         }
         free(parts->p);
@@ -171,7 +178,14 @@ static bool encode_parts(const struct sm_tok *t, const char *text, const struct 
 }
 
 smol_status sm_tok_encode(const struct sm_tok *t, const char *text, size_t n, unsigned flags,
-                          int32_t **out, size_t *n_ids, smol_error *err)
+                          int32_t **ids, size_t *n_ids, smol_error *err)
+{
+    return sm_tok_encode_typed(t, text, NULL, n, flags, ids, n_ids, err);
+}
+
+smol_status sm_tok_encode_typed(const struct sm_tok *t, const char *text, const uint8_t *typed,
+                                size_t n, unsigned flags, int32_t **out, size_t *n_ids,
+                                smol_error *err)
 {
     struct parts parts = {0};
     struct sm_ids ids = {0};
@@ -183,7 +197,7 @@ smol_status sm_tok_encode(const struct sm_tok *t, const char *text, size_t n, un
     bool good = true;
     const bool begin = (flags & SM_TOK_ADD_SPECIAL) && sm_tok_add_bos(t);
     if (begin) good = sm_ids_put(&ids, (uint32_t)t->bos);
-    good = good && cut_at_special(t, text, n, flags, &parts);
+    good = good && cut_at_special(t, text, typed, n, flags, &parts);
     /* a text that brings its own begin token keeps that one */
     if (good && begin && parts.n > 0 && parts.p[0].id == (uint32_t)t->bos) ids.n = 0;
     good = good && encode_parts(t, text, &parts, &ids);
