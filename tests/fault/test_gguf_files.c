@@ -222,7 +222,8 @@ static void test_flips(void)
         smol_error err = {0};
         inject_start();
         const unsigned rule = inject_add(&(struct inject_rule){
-            .kind = INJECT_FLIP, .on = INJECT_READ, .first = n_reads, .at = head - 214 + 6 * i, .has_at = true});
+            .kind = INJECT_FLIP, .on = INJECT_READ, .first = n_reads, .has_at = true,
+            .at = head - 214 + 6 * i});
         const smol_status st = sm_gguf_open(&g, path, &err);
         if (inject_fired(rule) != 1) printf("# flip %u did not happen\n", i);
         inject_stop();
