@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/* The neon level of the kernel table (AArch64, ARMv8.0). */
+#include "kern/arm/util_neon.h"
+
+#ifdef SM_HAVE_NEON
+
+bool sm_kern_fill_neon(struct sm_kern *k)
+{
+    k->mul_x8[SM_Q2_K] = sm_mul_q2k_q8k_neon;
+    k->mul_x8[SM_Q3_K] = sm_mul_q3k_q8k_neon;
+    k->mul_x8[SM_Q4_K] = sm_mul_q4k_q8k_neon;
+    k->mul_x8[SM_Q5_K] = sm_mul_q5k_q8k_neon;
+    k->mul_x8[SM_Q6_K] = sm_mul_q6k_q8k_neon;
+    k->mul_x8[SM_Q4_0] = sm_mul_q40_q8_neon;
+    k->mul_x8[SM_Q4_1] = sm_mul_q41_q8_neon;
+    k->mul_x8[SM_Q5_0] = sm_mul_q50_q8_neon;
+    k->mul_x8[SM_Q5_1] = sm_mul_q51_q8_neon;
+    k->mul_x8[SM_Q8_0] = sm_mul_q80_q8_neon;
+    k->mul_x8[SM_IQ4_NL] = sm_mul_iq4nl_q8_neon;
+    k->mul_x8[SM_MXFP4] = sm_mul_mxfp4_q8_neon;
+    k->mul_x8[SM_Q2_0] = sm_mul_q20_q8_neon;
+    k->mul_x8[SM_Q1_0] = sm_mul_q10_q8_neon;
+    k->mul_rows[SM_F32] = sm_mul_rows_f32_neon;
+    k->mul_rows[SM_F16] = sm_mul_rows_f16_neon;
+    k->mul_rows[SM_BF16] = sm_mul_rows_bf16_neon;
+    k->quantize_32 = sm_quantize_32_neon;
+    k->quantize_256 = sm_quantize_256_neon;
+    k->dot = sm_dot_neon;
+    k->rms_norm = sm_rms_norm_neon;
+    k->silu_mul = sm_silu_mul_neon;
+    k->axpy = sm_axpy_neon;
+    k->add = sm_add_neon;
+    k->exp = sm_exp_neon;
+    k->rope_half = sm_rope_half_neon;
+    k->rope_adjacent = sm_rope_adjacent_neon;
+    k->attn_chunk[SM_KV_F32] = sm_attn_chunk_f32_neon;
+    k->attn_chunk[SM_KV_F16] = sm_attn_chunk_f16_neon;
+    k->attn_chunk[SM_KV_Q8_0] = sm_attn_chunk_q8_0_neon;
+    k->kv_store[SM_KV_F16] = sm_kv_store_f16_neon;
+    k->kv_store[SM_KV_Q8_0] = sm_kv_store_q8_0_neon;
+    sm_pack_fill_neon(k);
+    return true;
+}
+
+#else
+
+bool sm_kern_fill_neon(struct sm_kern *k)
+{
+    (void)k;
+    return false;
+}
+
+#endif

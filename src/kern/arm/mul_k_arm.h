@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: MIT */
+/* Template of the K products for NEON and dotprod: the including file decides by its flags how
+ * part_add multiplies. Codes are signed bytes; a 128-bit vector is one unit of 4 rows. */
+#include "kern/arm/util_neon.h"
+
+#ifdef SM_HAVE_NEON
+
+SM_INLINE struct units4 and_units(const struct units4 *v, uint8_t mask)
+{
+    struct units4 u;
+    SM_UNROLL for (int i = 0; i < 8; i++) u.c[i] = vandq_u8(v->c[i], vdupq_n_u8(mask));
+    return u;
+}
+#define SHIFT_UNITS(u, v, n)                                                                       \
+    SM_UNROLL for (int i_ = 0; i_ < 8; i_++)(u).c[i_] = vshrq_n_u8((v).c[i_], n)
+
+SM_INLINE struct u8x32 and32(struct u8x32 v, uint8_t mask)
+{
+    return (struct u8x32){vandq_u8(v.lo, vdupq_n_u8(mask)), vandq_u8(v.hi, vdupq_n_u8(mask))};
+}
+SM_INLINE struct u8x32 or32(struct u8x32 a, struct u8x32 b)
+{
+    return (struct u8x32){vorrq_u8(a.lo, b.lo), vorrq_u8(a.hi, b.hi)};
+}
+#define SHR32(v, n) ((struct u8x32){vshrq_n_u8((v).lo, n), vshrq_n_u8((v).hi, n)})
+#define SHL32(v, n) ((struct u8x32){vshlq_n_u8((v).lo, n), vshlq_n_u8((v).hi, n)})
+
+/* sum over the 16 runs of min[g] * S_g. */
+SM_INLINE struct i32x8 dot_runs(const struct u8x32 min[4], const int16_t *s)
+{
+    struct i32x8 sum = i32x8_zero();
+    SM_UNROLL for (int g = 0; g < 16; g++) sum = add_mul_n(sum, byte_u(min[g / 4], g & 3), s[g]);
+    return sum;
+}
+
+/* Q2_K, x8: d, dmin, scales 4 units, codes 16 units. Bits 2-3 are used in place; what they add up
+ * to is 4 times too large and divided exactly at the end. */
+SM_INLINE void group_q2k(float *y, size_t ldy, const uint8_t *w, const struct sm_acts *x,
+                         size_t tok, const int n_tok)
+{
+    const size_t n_blocks = x->n_cols / 256;
+    struct act_row r[SM_TOK_MAX];
+    struct f32x8 acc[SM_TOK_MAX];
+    for (int t = 0; t < n_tok; t++) {
+        r[t] = act_row(x, tok + (size_t)t);
+        acc[t] = f32x8_zero();
+    }
+    for (size_t b = 0; b < n_blocks; b++, w += 84 * 8) {
+        struct u8x32 sub[4], min[4];
+        struct i32x8 i1[SM_TOK_MAX], i4[SM_TOK_MAX];
+        SM_UNROLL for (int i = 0; i < 4; i++) {
+            const struct u8x32 s = load32(w + 32 + 32 * i);
+            sub[i] = and32(s, 15);
+            min[i] = SHR32(s, 4);
+        }
+        for (int t = 0; t < n_tok; t++) i1[t] = i4[t] = i32x8_zero();
+        for (int h = 0; h < 2; h++) {
+            SM_UNROLL for (int e = 0; e < 2; e++) { /* even and odd runs of 16 */
+                struct units4 v = load_units4(w + 160 + 256 * h + 128 * e), u;
+                SM_UNROLL for (int k = 0; k < 4; k++) {
+                    const struct i32x8 s = byte_u(h ? sub[2 + k / 2] : sub[k / 2], 2 * (k & 1) + e);
+                    if (k == 0) u = and_units(&v, 3);
+                    if (k == 1) u = and_units(&v, 12);
+                    if (k == 2) {
+                        SHIFT_UNITS(v, v, 4);
+                        u = and_units(&v, 3);
+                    }
+                    if (k == 3) SHIFT_UNITS(u, v, 2);
+                    for (int t = 0; t < n_tok; t++) {
+                        struct part p = part_zero();
+                        part_add(&p, &u, vld1q_s8(r[t].q + 128 * h + 32 * k + 16 * e));
+                        if (k == 1) i4[t] = add_mul(i4[t], part_sum(&p), s);
+                        else i1[t] = add_mul(i1[t], part_sum(&p), s);
+                    }
+                }
+            }
+        }
+        const struct f32x8 d = load8_f16(w), m = negate(load8_f16(w + 16));
+        for (int t = 0; t < n_tok; t++) {
+            const struct i32x8 i = {vsraq_n_s32(i1[t].lo, i4[t].lo, 2),
+                                    vsraq_n_s32(i1[t].hi, i4[t].hi, 2)};
+            acc[t] = step_min(acc[t], d, i, m, dot_runs(min, r[t].s), r[t].d[b]);
+            r[t].q += 256, r[t].s += 16;
+        }
+    }
+    for (int t = 0; t < n_tok; t++) store8(y + (size_t)t * ldy, acc[t]);
+}
+
+/* The 16 scales of Q3_K, less 32, as 4 vectors of 4 runs. */
+SM_INLINE void scales_q3k(struct u8x32 sub[4], const uint8_t *p)
+{
+    const struct u8x32 lo = load32(p), hi = load32(p + 32), top = load32(p + 64);
+    sub[0] = or32(and32(lo, 15), and32(SHL32(top, 4), 0x30));
+    sub[1] = or32(and32(hi, 15), and32(SHL32(top, 2), 0x30));
+    sub[2] = or32(SHR32(lo, 4), and32(top, 0x30));
+    sub[3] = or32(SHR32(hi, 4), and32(SHR32(top, 2), 0x30));
+    SM_UNROLL for (int i = 0; i < 4; i++) {
+        sub[i].lo = vsubq_u8(sub[i].lo, vdupq_n_u8(32));
+        sub[i].hi = vsubq_u8(sub[i].hi, vdupq_n_u8(32));
+    }
+}
+
+/* Q3_K, x8: d, scales 3 units, third bits 8 units, codes 16 units. Low two bits plus 4 times the
+ * inverse of the third bit, i.e. q = low - (bit ? 0 : 4), -4..3. */
+SM_INLINE void group_q3k(float *y, size_t ldy, const uint8_t *w, const struct sm_acts *x,
+                         size_t tok, const int n_tok)
+{
+    const size_t n_blocks = x->n_cols / 256;
+    struct act_row r[SM_TOK_MAX];
+    struct f32x8 acc[SM_TOK_MAX];
+    for (int t = 0; t < n_tok; t++) {
+        r[t] = act_row(x, tok + (size_t)t);
+        acc[t] = f32x8_zero();
+    }
+    for (size_t b = 0; b < n_blocks; b++, w += 110 * 8) {
+        struct u8x32 sub[4];
+        struct i32x8 sum[SM_TOK_MAX];
+        scales_q3k(sub, w + 16);
+        for (int t = 0; t < n_tok; t++) sum[t] = i32x8_zero();
+        for (int h = 0; h < 2; h++) {
+            SM_UNROLL for (int e = 0; e < 2; e++) {
+                struct units4 v = load_units4(w + 368 + 256 * h + 128 * e), u;
+                struct units4 bits = load_units4(w + 112 + 128 * e);
+                SM_UNROLL for (int i = 0; i < 8; i++)
+                    bits.c[i] = vshlq_u8(bits.c[i], vdupq_n_s8((int8_t)(-4 * h)));
+                SM_UNROLL for (int k = 0; k < 4; k++) {
+                    const struct i32x8 s =
+                        byte_s(h ? sub[2 + k / 2] : sub[k / 2], 2 * (k & 1) + e);
+                    SM_UNROLL for (int i = 0; i < 8; i++) {
+                        const uint8x16_t hit = vtstq_u8(bits.c[i], vdupq_n_u8((uint8_t)(1 << k)));
+                        const uint8x16_t off = vbicq_u8(vdupq_n_u8(4), hit);
+                        u.c[i] = vsubq_u8(vandq_u8(v.c[i], vdupq_n_u8(3)), off);
+                    }
+                    SHIFT_UNITS(v, v, 2);
+                    for (int t = 0; t < n_tok; t++) {
+                        struct part p = part_zero();
+                        part_add(&p, &u, vld1q_s8(r[t].q + 128 * h + 32 * k + 16 * e));
+                        sum[t] = add_mul(sum[t], part_sum(&p), s);
+                    }
+                }
+            }
+        }
+        const struct f32x8 d = load8_f16(w);
+        for (int t = 0; t < n_tok; t++) {
+            acc[t] = step(acc[t], d, sum[t], r[t].d[b]);
+            r[t].q += 256;
+        }
+    }
+    for (int t = 0; t < n_tok; t++) store8(y + (size_t)t * ldy, acc[t]);
+}
+
+/* The 8 six-bit scales and minima of Q4_K and Q5_K as 2 + 2 vectors of 4 groups of 32. */
+SM_INLINE void scales_q4k(struct u8x32 sub[2], struct u8x32 min[2], const uint8_t *p)
+{
+    const struct u8x32 p0 = load32(p), p1 = load32(p + 32), p2 = load32(p + 64);
+    sub[0] = and32(p0, 63);
+    min[0] = and32(p1, 63);
+    sub[1] = or32(and32(p2, 15), and32(SHR32(p0, 2), 0x30));
+    min[1] = or32(SHR32(p2, 4), and32(SHR32(p1, 2), 0x30));
+}
+/* sum over the 8 groups of min * (sum of the group's 32 activations). */
+SM_INLINE struct i32x8 dot_groups(const struct u8x32 min[2], const int16_t *s)
+{
+    struct i32x8 sum = i32x8_zero();
+    SM_UNROLL for (int g = 0; g < 8; g++)
+        sum = add_mul_n(sum, byte_u(min[g / 4], g & 3), s[2 * g] + s[2 * g + 1]);
+    return sum;
+}
+
+/* Q4_K, x8: d, dmin, scales 3 units, codes 32 units. A group of 32 codes 0..15 is one part. */
+SM_INLINE void group_q4k(float *y, size_t ldy, const uint8_t *w, const struct sm_acts *x,
+                         size_t tok, const int n_tok)
+{
+    const size_t n_blocks = x->n_cols / 256;
+    struct act_row r[SM_TOK_MAX];
+    struct f32x8 acc[SM_TOK_MAX];
+    for (int t = 0; t < n_tok; t++) {
+        r[t] = act_row(x, tok + (size_t)t);
+        acc[t] = f32x8_zero();
+    }
+    for (size_t b = 0; b < n_blocks; b++, w += 144 * 8) {
+        struct u8x32 sub[2], min[2];
+        struct i32x8 sum[SM_TOK_MAX];
+        scales_q4k(sub, min, w + 32);
+        for (int t = 0; t < n_tok; t++) sum[t] = i32x8_zero();
+        SM_UNROLL for (int c = 0; c < 4; c++) {
+            const struct i32x8 s0 = byte_u(sub[c / 2], 2 * (c & 1));
+            const struct i32x8 s1 = byte_u(sub[c / 2], 2 * (c & 1) + 1);
+            struct part lo[SM_TOK_MAX], hi[SM_TOK_MAX];
+            for (int t = 0; t < n_tok; t++) lo[t] = hi[t] = part_zero();
+            SM_UNROLL for (int e = 0; e < 2; e++) {
+                struct units4 v = load_units4(w + 128 + 256 * c + 128 * e);
+                const struct units4 u = and_units(&v, 15);
+                SHIFT_UNITS(v, v, 4);
+                for (int t = 0; t < n_tok; t++) {
+                    const int8_t *a = r[t].q + 64 * c + 16 * e;
+                    part_add(&lo[t], &u, vld1q_s8(a));
+                    part_add(&hi[t], &v, vld1q_s8(a + 32));
+                }
+            }
+            for (int t = 0; t < n_tok; t++) {
+                sum[t] = add_mul(sum[t], part_sum(&lo[t]), s0);
+                sum[t] = add_mul(sum[t], part_sum(&hi[t]), s1);
+            }
+        }
+        const struct f32x8 d = load8_f16(w), m = negate(load8_f16(w + 16));
+        for (int t = 0; t < n_tok; t++) {
+            acc[t] = step_min(acc[t], d, sum[t], m, dot_groups(min, r[t].s), r[t].d[b]);
+            r[t].q += 256, r[t].s += 16;
+        }
+    }
+    for (int t = 0; t < n_tok; t++) store8(y + (size_t)t * ldy, acc[t]);
+}
+
+/* Q5_K, x8: d, dmin, scales 3 units, fifth bits 8 units, codes 32 units. */
+SM_INLINE void group_q5k(float *y, size_t ldy, const uint8_t *w, const struct sm_acts *x,
+                         size_t tok, const int n_tok)
+{
+    const size_t n_blocks = x->n_cols / 256;
+    const uint8x16_t bit4 = vdupq_n_u8(16);
+    struct act_row r[SM_TOK_MAX];
+    struct f32x8 acc[SM_TOK_MAX];
+    for (int t = 0; t < n_tok; t++) {
+        r[t] = act_row(x, tok + (size_t)t);
+        acc[t] = f32x8_zero();
+    }
+    for (size_t b = 0; b < n_blocks; b++, w += 176 * 8) {
+        struct u8x32 sub[2], min[2];
+        struct i32x8 sum[SM_TOK_MAX];
+        scales_q4k(sub, min, w + 32);
+        for (int t = 0; t < n_tok; t++) sum[t] = i32x8_zero();
+        SM_UNROLL for (int c = 0; c < 4; c++) {
+            const struct i32x8 s0 = byte_u(sub[c / 2], 2 * (c & 1));
+            const struct i32x8 s1 = byte_u(sub[c / 2], 2 * (c & 1) + 1);
+            for (int e = 0; e < 2; e++) {
+                struct units4 v = load_units4(w + 384 + 256 * c + 128 * e), u;
+                const struct units4 h = load_units4(w + 128 + 128 * e);
+                SM_UNROLL for (int i = 0; i < 8; i++) {
+                    const uint8x16_t at0 = vshlq_u8(h.c[i], vdupq_n_s8((int8_t)(4 - 2 * c)));
+                    const uint8x16_t at1 = vshlq_u8(h.c[i], vdupq_n_s8((int8_t)(3 - 2 * c)));
+                    u.c[i] = vorrq_u8(vandq_u8(v.c[i], vdupq_n_u8(15)), vandq_u8(at0, bit4));
+                    v.c[i] = vorrq_u8(vshrq_n_u8(v.c[i], 4), vandq_u8(at1, bit4));
+                }
+                for (int t = 0; t < n_tok; t++) {
+                    const int8_t *a = r[t].q + 64 * c + 16 * e;
+                    struct part lo = part_zero(), hi = lo;
+                    part_add(&lo, &u, vld1q_s8(a));
+                    part_add(&hi, &v, vld1q_s8(a + 32));
+                    sum[t] = add_mul(sum[t], part_sum(&lo), s0);
+                    sum[t] = add_mul(sum[t], part_sum(&hi), s1);
+                }
+            }
+        }
+        const struct f32x8 d = load8_f16(w), m = negate(load8_f16(w + 16));
+        for (int t = 0; t < n_tok; t++) {
+            acc[t] = step_min(acc[t], d, sum[t], m, dot_groups(min, r[t].s), r[t].d[b]);
+            r[t].q += 256, r[t].s += 16;
+        }
+    }
+    for (int t = 0; t < n_tok; t++) store8(y + (size_t)t * ldy, acc[t]);
+}
+
+/* Q6_K, x8: d, scales 4 units, low nibbles 32 units, high bits 16 units. q = u - 32, -32..31. */
+SM_INLINE void group_q6k(float *y, size_t ldy, const uint8_t *w, const struct sm_acts *x,
+                         size_t tok, const int n_tok)
+{
+    const size_t n_blocks = x->n_cols / 256;
+    const uint8x16_t low = vdupq_n_u8(15), mid = vdupq_n_u8(0x30), off = vdupq_n_u8(32);
+    struct act_row r[SM_TOK_MAX];
+    struct f32x8 acc[SM_TOK_MAX];
+    for (int t = 0; t < n_tok; t++) {
+        r[t] = act_row(x, tok + (size_t)t);
+        acc[t] = f32x8_zero();
+    }
+    for (size_t b = 0; b < n_blocks; b++, w += 210 * 8) {
+        struct i32x8 sum[SM_TOK_MAX];
+        for (int t = 0; t < n_tok; t++) sum[t] = i32x8_zero();
+        for (int h = 0; h < 2; h++) {
+            const struct u8x32 sa = load32(w + 16 + 64 * h), sb = load32(w + 48 + 64 * h);
+            SM_UNROLL for (int e = 0; e < 2; e++) {
+                const uint8_t *ql = w + 144 + 512 * h + 128 * e;
+                const struct units4 top = load_units4(w + 1168 + 256 * h + 128 * e);
+                SM_UNROLL for (int odd = 0; odd < 2; odd++) { /* runs k = odd and 2 + odd */
+                    struct units4 v = load_units4(ql + 256 * odd), u;
+                    const struct i32x8 s0 = byte_s(sa, 2 * odd + e), s1 = byte_s(sb, 2 * odd + e);
+                    SM_UNROLL for (int i = 0; i < 8; i++) {
+                        const uint8x16_t t0 =
+                            odd ? vshlq_n_u8(top.c[i], 2) : vshlq_n_u8(top.c[i], 4);
+                        const uint8x16_t t1 = odd ? vshrq_n_u8(top.c[i], 2) : top.c[i];
+                        u.c[i] = vorrq_u8(vandq_u8(v.c[i], low), vandq_u8(t0, mid));
+                        v.c[i] = vorrq_u8(vshrq_n_u8(v.c[i], 4), vandq_u8(t1, mid));
+                        u.c[i] = vsubq_u8(u.c[i], off);
+                        v.c[i] = vsubq_u8(v.c[i], off);
+                    }
+                    for (int t = 0; t < n_tok; t++) {
+                        const int8_t *a = r[t].q + 128 * h + 32 * odd + 16 * e;
+                        struct part lo = part_zero(), hi = lo;
+                        part_add(&lo, &u, vld1q_s8(a));
+                        part_add(&hi, &v, vld1q_s8(a + 64));
+                        sum[t] = add_mul(sum[t], part_sum(&lo), s0);
+                        sum[t] = add_mul(sum[t], part_sum(&hi), s1);
+                    }
+                }
+            }
+        }
+        const struct f32x8 d = load8_f16(w);
+        for (int t = 0; t < n_tok; t++) {
+            acc[t] = step(acc[t], d, sum[t], r[t].d[b]);
+            r[t].q += 256;
+        }
+    }
+    for (int t = 0; t < n_tok; t++) store8(y + (size_t)t * ldy, acc[t]);
+}
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/* What the x8 products of all instruction sets share: rows of activations and the loop over groups
+ * and tokens. Always inlined: nothing here becomes a function of its own. */
+#ifndef SM_X8_TILE_H
+#define SM_X8_TILE_H
+
+#include "kern/kern.h"
+
+#define SM_INLINE static inline __attribute__((always_inline))
+#if defined(__clang__)
+#define SM_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define SM_UNROLL _Pragma("GCC unroll 16")
+#endif
+
+/* The activations of one token, at its first block. */
+struct act_row {
+    const int8_t *q;
+    const float *d;
+    const int16_t *s;
+};
+SM_INLINE struct act_row act_row(const struct sm_acts *x, size_t tok)
+{
+    const size_t n = x->n_cols;
+    return (struct act_row){x->q + tok * n, x->d + tok * (n / x->block), x->s + tok * (n / 16)};
+}
+
+/* Most tokens that share one unpacking of the weights. */
+#define SM_TOK_MAX 8
+
+/* Defines the kernel `name`, which runs `group` (float *y, size_t ldy, const uint8_t *w, const
+ * struct sm_acts *x, size_t tok, int n_tok) over all groups. `group` is always inlined, once with
+ * the constant n_tok 1, once for tiles of 2 to SM_TOK_MAX tokens; its loops over tokens are
+ * innermost. The tiles of a group follow each other while its weights are in the cache. */
+#define SM_MUL_X8_DRIVER(name, group, block_weights, block_bytes)                                  \
+    void name(float *y, size_t ldy, const uint8_t *w, size_t n_groups, const struct sm_acts *x)    \
+    {                                                                                              \
+        const size_t stride = (size_t)x->n_cols / (block_weights) * (block_bytes) * 8;             \
+        for (size_t g = 0; g < n_groups; g++, w += stride, y += 8) {                               \
+            for (size_t t = 0, n; t < x->n_tok; t += n) {                                          \
+                n = x->n_tok - t < SM_TOK_MAX ? x->n_tok - t : SM_TOK_MAX;                         \
+                if (n == 1) group(y + t * ldy, ldy, w, x, t, 1);                                   \
+                else group(y + t * ldy, ldy, w, x, t, (int)n);                                     \
+            }                                                                                      \
+        }                                                                                          \
+    }                                                                                              \
+    struct name##_semicolon
+
+/* All formats held as x8. */
+#define SM_X8_FORMATS(X)                                                                           \
+    X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(Q8_0) X(Q1_0) X(Q2_0) X(IQ4_NL) X(MXFP4) X(Q2_K) X(Q3_K)     \
+    X(Q4_K) X(Q5_K) X(Q6_K) X(TQ1_0) X(TQ2_0) X(IQ4_XS) X(IQ2_XXS) X(IQ2_XS) X(IQ2_S) X(IQ3_XXS)   \
+    X(IQ3_S) X(IQ1_S) X(IQ1_M)
+
+/* Declares a kernel of this form. */
+#define SM_MUL_X8_DECL(name)                                                                       \
+    void name(float *y, size_t ldy, const uint8_t *w, size_t n_groups, const struct sm_acts *x)
+
+#endif
