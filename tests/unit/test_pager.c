@@ -219,7 +219,7 @@ static void complete_pool(const struct store_file *f)
 int main(int argc, char **argv)
 {
     tap_init(argc, argv);
-    (void)alarm(110); /* a hang is a failure */
+    (void)alarm(600); /* a hang is a failure */
     struct store_file q2, f16;
     store_file_make(&q2, "q2.gguf", &(struct store_shape){
         .n_layers = 2, .n_expert = 12, .n_embd = 256, .n_ffn = 256, .n_vocab = 40,

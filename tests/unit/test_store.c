@@ -255,7 +255,7 @@ static void test_limit(const struct store_file *f)
 int main(int argc, char **argv)
 {
     tap_init(argc, argv);
-    (void)alarm(110);
+    (void)alarm(600);
     struct store_shape shape = mixed;
     test_homes(&shape, false);
     shape.type_embd = SM_F16;
