@@ -28,6 +28,12 @@ static bool print_ids(const int32_t *ids, size_t n, bool json)
     return fflush(stdout) == 0 && !ferror(stdout);
 }
 
+static void print_note(void *arg, const char *text)
+{
+    (void)arg;
+    fprintf(stderr, "smol: %s\n", text);
+}
+
 int sm_cmd_tokenize(const struct sm_options *o, int argc, char **argv)
 {
     const unsigned flags = o->no_special ? 0 : SMOL_PARSE_SPECIAL | SMOL_ADD_SPECIAL;
@@ -43,6 +49,7 @@ int sm_cmd_tokenize(const struct sm_options *o, int argc, char **argv)
         return sm_complain(SM_EXIT_USAGE, "-p and -f both give a text, only one can be used");
     if (!o->prompt && !o->prompt_file && isatty(STDIN_FILENO))
         return sm_complain(SM_EXIT_USAGE, "no text given: use -p TEXT, -f FILE or standard input");
+    if (!o->quiet) smol_notes_set(print_note, NULL);
     smol_status st = smol_vocab_open(&v, argv[0], &err);
     if (st == SMOL_OK && !text) {
         st = sm_input_read(o->prompt_file ? o->prompt_file : "-", MAX_BYTES, &data, &n, &err);

@@ -9,12 +9,17 @@
 
 static const char SPACE[] = "\xe2\x96\x81";
 
+/* Up to so many symbols a scan for the best pair beats a heap. */
+#define SMALL 48u
+
 struct job {
     const struct sm_tok *t;
     struct sm_ids *ids;
-    struct sm_merge merge;
     char *text; /* the segment being merged, spaces replaced */
     size_t n, cap;
+    struct sm_merge merge; /* long segments */
+    uint32_t *pair;        /* [pair_cap] token of the span at a position and the next, NONE */
+    size_t pair_cap;
 };
 
 /* Length of the symbol at p by its first byte, cut at the end of the text. */
@@ -25,22 +30,7 @@ static size_t symbol(const char *p, size_t left)
     return n < left ? n : left;
 }
 
-/* Candidate of the span at `at` and the one behind it, UINT64_MAX: together they are no token. */
-static uint64_t candidate(const struct job *j, size_t at)
-{
-    const struct sm_merge *m = &j->merge;
-    const size_t next = sm_merge_behind(m, at);
-    if (next == m->n_pos) return UINT64_MAX;
-    const uint32_t id = sm_vocab_find(j->t, j->text + at, (size_t)m->len[at] + m->len[next]);
-    return id == SM_TOK_NONE ? UINT64_MAX : (uint64_t)j->t->priority[id] << 32 | at;
-}
-
-static bool offer(struct job *j, size_t at)
-{
-    const uint64_t c = candidate(j, at);
-    return c == UINT64_MAX || sm_merge_push(&j->merge, c);
-}
-
+/* A symbol at the end: a token, or its bytes. */
 static bool put_symbol(struct job *j, const char *p, size_t n)
 {
     const uint32_t id = sm_vocab_find(j->t, p, n);
@@ -53,31 +43,99 @@ static bool put_symbol(struct job *j, const char *p, size_t n)
     return true;
 }
 
-/* Merge the segment j->text[0 .. n-1]. */
-static bool merge_segment(struct job *j)
+/* Symbol i is text[at[i] .. at[i + 1] - 1]; pair[i] is the token of it and the next one. */
+static bool merge_small(struct job *j, size_t n)
+{
+    const struct sm_tok *t = j->t;
+    uint32_t at[SMALL + 1], pair[SMALL];
+    at[0] = 0;
+    for (size_t i = 0; i < n; i++)
+        at[i + 1] = at[i] + (uint32_t)symbol(j->text + at[i], j->n - at[i]);
+    for (size_t i = 0; i + 1 < n; i++)
+        pair[i] = sm_vocab_find(t, j->text + at[i], at[i + 2] - at[i]);
+    while (n > 1) {
+        size_t best = n;
+        for (size_t i = 0; i + 1 < n; i++)
+            if (pair[i] != SM_TOK_NONE &&
+                (best == n || t->priority[pair[i]] < t->priority[pair[best]]))
+                best = i;
+        if (best == n) break;
+        n--;
+        for (size_t i = best + 1; i <= n; i++) at[i] = at[i + 1];
+        for (size_t i = best + 1; i + 1 < n; i++) pair[i] = pair[i + 1];
+        if (best > 0)
+            pair[best - 1] = sm_vocab_find(t, j->text + at[best - 1], at[best + 1] - at[best - 1]);
+        if (best + 1 < n)
+            pair[best] = sm_vocab_find(t, j->text + at[best], at[best + 2] - at[best]);
+    }
+    for (size_t i = 0; i < n; i++)
+        if (!put_symbol(j, j->text + at[i], at[i + 1] - at[i])) return false;
+    return true;
+}
+
+static bool reserve(struct job *j, size_t n)
+{
+    if (n > j->pair_cap) {
+        free(j->pair);
+        j->pair_cap = 0;
+        j->pair = malloc(n * sizeof *j->pair);
+        if (!j->pair) return false;
+        j->pair_cap = n;
+    }
+    return sm_merge_begin(&j->merge, n);
+}
+
+/* Look the pair at `at` up. Its candidate, UINT64_MAX: it is no token. */
+static uint64_t look(struct job *j, size_t at)
+{
+    const struct sm_merge *m = &j->merge;
+    const size_t next = sm_merge_behind(m, at);
+    j->pair[at] = SM_TOK_NONE;
+    if (next == m->n_pos) return UINT64_MAX;
+    const uint32_t id = sm_vocab_find(j->t, j->text + at, (size_t)m->len[at] + m->len[next]);
+    j->pair[at] = id;
+    return id == SM_TOK_NONE ? UINT64_MAX : (uint64_t)j->t->priority[id] << 32 | at;
+}
+
+static bool offer(struct job *j, size_t at)
+{
+    const uint64_t c = look(j, at);
+    return c == UINT64_MAX || sm_merge_push(&j->merge, c);
+}
+
+static bool merge_long(struct job *j)
 {
     struct sm_merge *m = &j->merge;
     const size_t n = j->n;
-    if (n == 0) return true;
-    if (!sm_merge_begin(m, n)) return false;
+    if (!reserve(j, n)) return false;
     for (size_t i = 0; i < n; i += m->len[i]) sm_merge_span(m, i, symbol(j->text + i, n - i));
     for (size_t i = 0; i < n; i += m->len[i]) {
-        const uint64_t c = candidate(j, i);
+        const uint64_t c = look(j, i);
         if (c != UINT64_MAX && !sm_merge_append(m, c)) return false;
     }
     sm_merge_order(m);
     while (m->n > 0) {
         const uint64_t top = sm_merge_pop(m);
         const size_t at = (uint32_t)top;
-        if (m->len[at] == 0 || candidate(j, at) != top) continue;
+        const uint32_t id = m->len[at] ? j->pair[at] : SM_TOK_NONE;
+        if (id == SM_TOK_NONE || j->t->priority[id] != top >> 32) continue;
         sm_merge_join(m, at);
         const size_t before = sm_merge_before(m, at);
         if ((before != SIZE_MAX && !offer(j, before)) || !offer(j, at)) return false;
     }
     for (size_t i = 0; i < n; i += m->len[i])
         if (!put_symbol(j, j->text + i, m->len[i])) return false;
-    j->n = 0;
     return true;
+}
+
+/* Merge the segment j->text[0 .. n-1]. */
+static bool merge_segment(struct job *j)
+{
+    size_t symbols = 0;
+    for (size_t i = 0; i < j->n && symbols <= SMALL; symbols++) i += symbol(j->text + i, j->n - i);
+    const bool good = symbols <= SMALL ? merge_small(j, symbols) : merge_long(j);
+    j->n = 0;
+    return good;
 }
 
 static bool append(struct job *j, const char *p, size_t n)
@@ -120,6 +178,7 @@ bool sm_spm_encode(const struct sm_tok *t, const char *text, size_t n, bool spac
     struct job j = {.t = t, .ids = ids};
     const bool good = n == 0 || encode(&j, text, n, space);
     sm_merge_free(&j.merge);
+    free(j.pair);
     free(j.text);
     return good;
 }

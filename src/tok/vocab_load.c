@@ -2,6 +2,7 @@
 /* Reading the tokenizer.* keys. Nothing in them is trusted: types, counts and ids are checked. */
 #include "tok/vocab.h"
 
+#include "base/log.h"
 #include "base/mem.h"
 
 #include <math.h>
@@ -190,7 +191,12 @@ static smol_status load_bpe(struct sm_tok *t, const struct sm_gguf *g, smol_erro
     struct sm_str pre = {"default", 7};
     bool found;
     SM_TRY(sm_gguf_str(g, KEY("pre"), &pre, &found, err));
-    if (!found) pre = (struct sm_str){"default", 7};
+    if (!found) {
+        pre = (struct sm_str){"default", 7};
+        sm_log_note("the file names no split rule (%s): its ids may differ from those of its "
+                    "training",
+                    KEY("pre"));
+    }
     t->rule = sm_split_find(pre.p, pre.n, &t->pre);
     if (!t->rule)
         return SM_FAIL(err, UNSUPPORTED, "tokeniser not supported: split rule \"%s\" (%s)",
