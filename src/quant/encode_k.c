@@ -183,19 +183,6 @@ void sm_encode_q5_k(const float *x, size_t n, const float *v, uint8_t *out)
 
 /* ---- symmetric formats --------------------------------------------------------------------- */
 
-/* The group scale of largest magnitude, the first of equals. */
-static float extreme(const float *x, size_t n)
-{
-    float a = 0, value = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (fabsf(x[i]) > a) {
-            a = fabsf(x[i]);
-            value = x[i];
-        }
-    }
-    return value;
-}
-
 /* Scales 0 … 63 (32 is zero) of the 16 groups, and d of the block; codes of the search. */
 static float q3_scales(const float *x, const float *v, uint8_t *codes, uint8_t *scale_codes)
 {
@@ -210,7 +197,7 @@ static float q3_scales(const float *x, const float *v, uint8_t *codes, uint8_t *
         }
     }
     if (v) return sm_encode_symmetric(scale, sum_w, 16, 32, scale_codes);
-    const float m = extreme(scale, 16);
+    const float m = sm_encode_extreme(scale, 16);
     memset(scale_codes, 0, 16);
     if (m == 0) return 0;
     const float inv = -32.0f / m;
@@ -247,7 +234,7 @@ static void q6_block(const float *x, const float *v, uint8_t *out)
     memset(out, 0, 210);
     for (size_t g = 0; g < 16; g++)
         scale[g] = sm_encode_symmetric(x + 16 * g, v ? v + 16 * g : NULL, 16, 32, codes + 16 * g);
-    const float m = extreme(scale, 16);
+    const float m = sm_encode_extreme(scale, 16);
     if (fabsf(m) < SM_ENCODE_TINY) return;
     const float inv = -128.0f / m;
     const uint16_t d = sm_f16_of_f32(1 / inv);

@@ -39,18 +39,12 @@ static void put_codes(const uint8_t *codes, uint8_t *h, uint8_t *qs)
 /* Q4_0 (half 8) and Q5_0 (16): scale and codes 0 … 2 * half - 1 of one block. */
 static float block_symmetric(const float *x, const float *v, float sigma2, int half, uint8_t *codes)
 {
-    float a = 0, m = 0, w[32];
+    float w[32];
     if (v) {
         weigh(x, v, 32, sigma2, w);
         return sm_encode_symmetric(x, w, 32, half, codes);
     }
-    for (int j = 0; j < 32; j++) {
-        if (fabsf(x[j]) > a) {
-            a = fabsf(x[j]);
-            m = x[j];
-        }
-    }
-    const float d = m / (float)-half, inv = d != 0 ? 1 / d : 0;
+    const float d = sm_encode_extreme(x, 32) / (float)-half, inv = d != 0 ? 1 / d : 0;
     for (int j = 0; j < 32; j++)
         codes[j] = code_of(x[j] * inv + ((float)half + 0.5f), 2 * half - 1);
     return d;

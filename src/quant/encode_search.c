@@ -6,8 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-/* The value of largest magnitude, the first of equals. */
-static float extreme(const float *x, size_t n)
+float sm_encode_extreme(const float *x, size_t n)
 {
     float a = 0, value = 0;
     for (size_t i = 0; i < n; i++) {
@@ -45,7 +44,7 @@ static bool fit_better(const struct fit *f, const struct fit *best)
 
 float sm_encode_symmetric(const float *x, const float *w, size_t n, int half, uint8_t *codes)
 {
-    const float m = extreme(x, n);
+    const float m = sm_encode_extreme(x, n);
     float scale = 0, gain = 0, best_inv = 0;
     if (fabsf(m) < SM_ENCODE_TINY) {
         memset(codes, 0, n);
@@ -71,7 +70,7 @@ float sm_encode_symmetric(const float *x, const float *w, size_t n, int half, ui
 
 float sm_encode_symmetric_steps(const float *x, size_t n, int half, uint8_t *codes)
 {
-    const float m = extreme(x, n);
+    const float m = sm_encode_extreme(x, n);
     int c[SM_ENCODE_MAX];
     struct fit all = {0, 0};
     assert(n <= SM_ENCODE_MAX);

@@ -30,6 +30,9 @@ static inline int sm_encode_round_away(float v)
 }
 static inline int sm_encode_clamp(int v, int lo, int hi) { return v < lo ? lo : v > hi ? hi : v; }
 
+/* The value of largest magnitude, the first of equals; 0 when all are. */
+float sm_encode_extreme(const float *x, size_t n);
+
 /* Symmetric: x ~ scale * (code - half), codes 0 … 2 * half - 1. w: weights of the squared errors,
  * NULL: x squared. Returns the scale (its sign is that of -x of largest magnitude). */
 float sm_encode_symmetric(const float *x, const float *w, size_t n, int half, uint8_t *codes);
