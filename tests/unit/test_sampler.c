@@ -136,7 +136,7 @@ static void test_naive(void)
         struct sm_sampler *s = make(&p);
         sm_rng_seed(&rng, (uint32_t)i);
         bool same = true;
-        for (int round = 0; round < 12; round++) {
+        for (int round = 0; round < 6; round++) {
             fill_logits(round % 3 == 0 ? 0 : round % 3 == 1 ? 8 : 60);
             const int32_t want = naive_sample(&p, &rng), got = sm_sampler_sample(s, logits);
             same = same && want == got;
@@ -306,14 +306,14 @@ static void test_state(void)
         const size_t n = sm_sampler_state_size(s);
         uint8_t *state = malloc(n);
         if (!state) return;
-        int32_t a[30], b[30], c[30];
+        int32_t a[10], b[10], c[10];
         sm_sampler_state_save(s, state);
-        for (int i = 0; i < 30; i++) sm_sampler_accept(s, a[i] = sm_sampler_sample(s, logits));
+        for (int i = 0; i < 10; i++) sm_sampler_accept(s, a[i] = sm_sampler_sample(s, logits));
         TAP_OK(sm_sampler_state_load(s, state, n, &err) == SMOL_OK &&
                    sm_sampler_state_load(t, state, n, &err) == SMOL_OK,
                "state is loaded, Mirostat %d", mode);
-        for (int i = 0; i < 30; i++) sm_sampler_accept(s, b[i] = sm_sampler_sample(s, logits));
-        for (int i = 0; i < 30; i++) sm_sampler_accept(t, c[i] = sm_sampler_sample(t, logits));
+        for (int i = 0; i < 10; i++) sm_sampler_accept(s, b[i] = sm_sampler_sample(s, logits));
+        for (int i = 0; i < 10; i++) sm_sampler_accept(t, c[i] = sm_sampler_sample(t, logits));
         TAP_OK(!memcmp(a, b, sizeof a) && !memcmp(a, c, sizeof a), "and goes on the same");
         TAP_OK(sm_sampler_state_load(s, state, n - 1, NULL) == SMOL_FORMAT, "a short state");
         bool never_bad = true;
@@ -412,27 +412,37 @@ static void test_frozen(void)
     TAP_OK(h == 0xaf53a624546edf3bu, "frozen draws: 0x%016" PRIx64, h);
 }
 
+/* Processor time, so that a busy machine changes little; and only a ratio is judged. */
+static double now_ms(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
 static void test_speed(void)
 {
-    static float big[151936];
-    static struct sm_candidate room[128];
-    for (size_t i = 0; i < 151936; i++) {
+    enum { N_BIG = 151936 };
+    static float big[N_BIG];
+    static struct sm_candidate room[N_BIG];
+    double select = 1e9, sort = 1e9;
+    for (size_t i = 0; i < N_BIG; i++) {
         big[i] = 0.0f;
         for (int k = 0; k < 4; k++) big[i] += tap_random_float(-3.0f, 3.0f);
     }
-    struct timespec a, b;
-    double best = 1e9;
-    for (int k = 0; k < 10; k++) {
+    for (int k = 0; k < 4; k++) {
         struct sm_cands c = {.v = room};
-        (void)clock_gettime(CLOCK_MONOTONIC, &a);
-        sm_stage_top_k(&c, big, 151936, 40);
-        (void)clock_gettime(CLOCK_MONOTONIC, &b);
-        const double ms =
-            (double)(b.tv_sec - a.tv_sec) * 1e3 + (double)(b.tv_nsec - a.tv_nsec) / 1e6;
-        if (ms < best) best = ms;
+        const double begin = now_ms();
+        sm_stage_top_k(&c, big, N_BIG, 40);
+        const double middle = now_ms();
+        sm_stage_top_k(&c, big, N_BIG, 0);
+        sm_cands_sort(&c);
+        const double end = now_ms();
+        if (middle - begin < select) select = middle - begin;
+        if (end - middle < sort) sort = end - middle;
     }
-    printf("# top 40 of 151936: %.3f ms\n", best);
-    TAP_OK(best < 50.0, "top-k does not sort the vocabulary");
+    printf("# top 40 of %d: %.3f ms, sorting all: %.3f ms\n", N_BIG, select, sort);
+    TAP_OK(select * 4.0 < sort, "top-k does not sort the vocabulary");
 }
 
 int main(int argc, char **argv)
