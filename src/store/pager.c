@@ -59,10 +59,12 @@ static struct sm_slot *empty_slot(struct sm_expert_pool *p)
     return NULL;
 }
 
-/* Demand goes first: take a slot back from speculation, the least urgent and last started first.
- * The slot is free at once or when what is under way has landed. */
-static struct sm_slot *cancel_speculation(struct sm_store *s, struct sm_expert_pool *p)
+/* Demand goes first: take a slot back from speculation. What was not started is free at once; what
+ * is under way is given up only when nothing else would keep the use going, and its slot is free
+ * when its reads have landed. */
+static struct sm_slot *cancel_speculation(struct sm_store *s, struct sm_use *u)
 {
+    struct sm_expert_pool *p = u->pool;
     struct sm_slot *worst = NULL;
     for (uint32_t i = 0; i < p->n_slots; i++) {
         struct sm_slot *sl = &p->slot[i];
@@ -72,7 +74,7 @@ static struct sm_slot *cancel_speculation(struct sm_store *s, struct sm_expert_p
             (sl->n_flying == worst->n_flying && sl->io_class > worst->io_class))
             worst = sl;
     }
-    if (!worst) return NULL;
+    if (!worst || (worst->n_flying && u->n_ahead >= AHEAD)) return NULL;
     sm_slot_cancel(s, p, worst);
     return worst->state == SM_SLOT_EMPTY ? worst : NULL;
 }
@@ -93,7 +95,7 @@ static struct sm_slot *slot_for(struct sm_store *s, struct sm_use *u, uint16_t e
         sm_slot_clear(p, sl);
         return sl;
     }
-    return cancel_speculation(s, p);
+    return cancel_speculation(s, u);
 }
 
 /* Try to give item i a slot. False: not now, and nothing after it either (reads start in order). */
