@@ -81,6 +81,7 @@ void sm_slot_revive(struct sm_store *s, struct sm_slot *sl, enum sm_io_class io_
 bool sm_slot_land(struct sm_store *s, struct sm_expert_pool *p, struct sm_slot *sl, unsigned half,
                   uint32_t generation, smol_status status, const smol_error *err)
 {
+    (void)generation; /* asserted only */
     assert(sl->generation == generation && sl->n_flying && sl->left[half]);
     assert(sl->state == SM_SLOT_LOADING || sl->state == SM_SLOT_DRAINING);
     sl->n_flying--;

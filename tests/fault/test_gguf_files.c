@@ -120,7 +120,7 @@ static size_t long_header(struct gguf_bytes *b)
     gb_key(b, "second", SM_KV_ARRAY);
     gb_u32(b, SM_KV_STRING);
     gb_u64(b, 50000);
-    for (unsigned i = 0; i < 50000; i++) gb_str(b, "0123456789" + i % 11);
+    for (unsigned i = 0; i < 50000; i++) gb_str(b, &"0123456789"[i % 11]);
     gb_kv_u32(b, "general.alignment", 64);
     gb_kv_str(b, "last", "value");
     gb_tensor1(b, "a", 5, 0, 0);

@@ -301,7 +301,7 @@ static void test_random(void)
 int main(int argc, char **argv)
 {
     tap_init(argc, argv);
-    (void)alarm(230);
+    (void)alarm(600);
     store_file_make(&f, "faults.gguf", &shape);
     test_harmless();
     test_eio();

@@ -400,7 +400,7 @@ static void test_held(void)
 int main(int argc, char **argv)
 {
     tap_init(argc, argv);
-    (void)alarm(110);
+    (void)alarm(600);
     store_file_make(&f, "sched.gguf", &shape);
     store_file_fake(&f, gate, NULL);
     test_arrival();
