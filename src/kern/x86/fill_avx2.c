@@ -11,6 +11,16 @@ bool sm_kern_fill_avx2(struct sm_kern *k)
     k->mul_x8[SM_Q4_K] = sm_mul_q4k_q8k_avx2;
     k->mul_x8[SM_Q5_K] = sm_mul_q5k_q8k_avx2;
     k->mul_x8[SM_Q6_K] = sm_mul_q6k_q8k_avx2;
+    k->mul_x8[SM_TQ1_0] = sm_mul_tq10_q8k_avx2;
+    k->mul_x8[SM_TQ2_0] = sm_mul_tq20_q8k_avx2;
+    k->mul_x8[SM_IQ4_XS] = sm_mul_iq4xs_q8k_avx2;
+    k->mul_x8[SM_IQ2_XXS] = sm_mul_iq2xxs_q8k_avx2;
+    k->mul_x8[SM_IQ2_XS] = sm_mul_iq2xs_q8k_avx2;
+    k->mul_x8[SM_IQ2_S] = sm_mul_iq2s_q8k_avx2;
+    k->mul_x8[SM_IQ3_XXS] = sm_mul_iq3xxs_q8k_avx2;
+    k->mul_x8[SM_IQ3_S] = sm_mul_iq3s_q8k_avx2;
+    k->mul_x8[SM_IQ1_S] = sm_mul_iq1s_q8k_avx2;
+    k->mul_x8[SM_IQ1_M] = sm_mul_iq1m_q8k_avx2;
     k->mul_x8[SM_Q4_0] = sm_mul_q40_q8_avx2;
     k->mul_x8[SM_Q4_1] = sm_mul_q41_q8_avx2;
     k->mul_x8[SM_Q5_0] = sm_mul_q50_q8_avx2;

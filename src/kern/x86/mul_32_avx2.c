@@ -104,9 +104,9 @@ SM_INLINE void group_32(float *y, size_t ldy, const uint8_t *w, const struct sm_
     const size_t at_codes = at_high + (has_high ? 32 : 0);
     const size_t bytes = at_codes + (kind == KIND_Q80 ? 256 : 128);
     const int offset = kind == KIND_Q40 ? 8 : kind == KIND_Q50 ? 16 : kind == KIND_MXFP4 ? 12 : 0;
-    struct act_row r[4];
-    __m256 acc[4];
-    SM_UNROLL for (int t = 0; t < n_tok; t++) {
+    struct act_row r[SM_TOK_MAX];
+    __m256 acc[SM_TOK_MAX];
+    for (int t = 0; t < n_tok; t++) {
         r[t] = act_row(x, tok + (size_t)t);
         acc[t] = _mm256_setzero_ps();
     }
@@ -115,14 +115,14 @@ SM_INLINE void group_32(float *y, size_t ldy, const uint8_t *w, const struct sm_
         codes_32(u, w + at_codes, w + at_high, kind);
         const __m256 d = kind == KIND_MXFP4 ? scale_mxfp4(w) : load8_f16(w);
         const __m256 m = has_min ? load8_f16(w + 16) : d;
-        SM_UNROLL for (int t = 0; t < n_tok; t++) {
+        for (int t = 0; t < n_tok; t++) {
             __m256i i = dot_32(u, r[t].q + 32 * b, kind);
             if (offset) i = _mm256_sub_epi32(i, times_sum(r[t].s + 2 * b, offset));
             acc[t] = has_min ? step_min(acc[t], d, i, m, times_sum(r[t].s + 2 * b, 1), r[t].d[b])
                              : step(acc[t], d, i, r[t].d[b]);
         }
     }
-    SM_UNROLL for (int t = 0; t < n_tok; t++) _mm256_storeu_ps(y + (size_t)t * ldy, acc[t]);
+    for (int t = 0; t < n_tok; t++) _mm256_storeu_ps(y + (size_t)t * ldy, acc[t]);
 }
 
 #define MUL_32(fmt, act, KIND, block_bytes)                                                        \
@@ -148,10 +148,11 @@ SM_INLINE void group_q20(float *y, size_t ldy, const uint8_t *w, const struct sm
                          size_t tok, const int n_tok)
 {
     const size_t n_blocks = x->n_cols / 64;
-    const __m256i pick = _mm256_set1_epi32(0x0c080400);
-    struct act_row r[4];
-    __m256 acc[4];
-    SM_UNROLL for (int t = 0; t < n_tok; t++) {
+    const __m256i pick0 = _mm256_set1_epi32(0x0c080400), pick1 = _mm256_set1_epi32(0x0d090501);
+    const __m256i pick2 = _mm256_set1_epi32(0x0e0a0602), pick3 = _mm256_set1_epi32(0x0f0b0703);
+    struct act_row r[SM_TOK_MAX];
+    __m256 acc[SM_TOK_MAX];
+    for (int t = 0; t < n_tok; t++) {
         r[t] = act_row(x, tok + (size_t)t);
         acc[t] = _mm256_setzero_ps();
     }
@@ -159,28 +160,31 @@ SM_INLINE void group_q20(float *y, size_t ldy, const uint8_t *w, const struct sm
         const __m256 d = load8_f16(w);
         SM_UNROLL for (int half = 0; half < 2; half++) {
             const size_t at = 2 * b + (size_t)half; /* activation block */
-            __m256i sum[4];
-            SM_UNROLL for (int t = 0; t < n_tok; t++) sum[t] = _mm256_setzero_si256();
+            __m256i sum[SM_TOK_MAX];
+            for (int t = 0; t < n_tok; t++) sum[t] = _mm256_setzero_si256();
             SM_UNROLL for (int i = 0; i < 2; i++) {
                 const __m256i v = loadu(w + 16 + 64 * half + 32 * i);
-                SM_UNROLL for (int k = 0; k < 4; k++) {
-                    const __m256i u = and8(shr(v, 2 * k), 3);
-                    const __m256i idx = _mm256_add_epi8(pick, _mm256_set1_epi8((char)k));
-                    SM_UNROLL for (int t = 0; t < n_tok; t++) {
-                        const __m256i a = table16(r[t].q + 32 * at + 16 * i);
-                        const __m256i p = _mm256_maddubs_epi16(u, _mm256_shuffle_epi8(a, idx));
-                        sum[t] = _mm256_add_epi16(sum[t], p);
-                    }
+                const __m256i u0 = and8(v, 3), u1 = and8(shr(v, 2), 3);
+                const __m256i u2 = and8(shr(v, 4), 3), u3 = and8(shr(v, 6), 3);
+                for (int t = 0; t < n_tok; t++) {
+                    const __m256i a = table16(r[t].q + 32 * at + 16 * i);
+                    const __m256i p0 = _mm256_maddubs_epi16(u0, _mm256_shuffle_epi8(a, pick0));
+                    const __m256i p1 = _mm256_maddubs_epi16(u1, _mm256_shuffle_epi8(a, pick1));
+                    const __m256i p2 = _mm256_maddubs_epi16(u2, _mm256_shuffle_epi8(a, pick2));
+                    const __m256i p3 = _mm256_maddubs_epi16(u3, _mm256_shuffle_epi8(a, pick3));
+                    const __m256i p =
+                        _mm256_add_epi16(_mm256_add_epi16(p0, p1), _mm256_add_epi16(p2, p3));
+                    sum[t] = _mm256_add_epi16(sum[t], p);
                 }
             }
-            SM_UNROLL for (int t = 0; t < n_tok; t++) {
+            for (int t = 0; t < n_tok; t++) {
                 const __m256i i = _mm256_sub_epi32(_mm256_madd_epi16(sum[t], ones()),
                                                    times_sum(r[t].s + 2 * at, 1));
                 acc[t] = step(acc[t], d, i, r[t].d[at]);
             }
         }
     }
-    SM_UNROLL for (int t = 0; t < n_tok; t++) _mm256_storeu_ps(y + (size_t)t * ldy, acc[t]);
+    for (int t = 0; t < n_tok; t++) _mm256_storeu_ps(y + (size_t)t * ldy, acc[t]);
 }
 SM_MUL_X8_DRIVER(sm_mul_q20_q8_avx2, group_q20, 64, 18);
 
@@ -193,9 +197,9 @@ SM_INLINE void group_q10(float *y, size_t ldy, const uint8_t *w, const struct sm
     /* bytes 0 8 1 9 2 10 ...: pairs (k, 8 + k) */
     const __m256i zip = _mm256_setr_epi8(0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15, 0, 8,
                                          1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15);
-    struct act_row r[4];
-    __m256 acc[4];
-    SM_UNROLL for (int t = 0; t < n_tok; t++) {
+    struct act_row r[SM_TOK_MAX];
+    __m256 acc[SM_TOK_MAX];
+    for (int t = 0; t < n_tok; t++) {
         r[t] = act_row(x, tok + (size_t)t);
         acc[t] = _mm256_setzero_ps();
     }
@@ -204,7 +208,9 @@ SM_INLINE void group_q10(float *y, size_t ldy, const uint8_t *w, const struct sm
         SM_UNROLL for (int i = 0; i < 4; i++) {
             const size_t at = 4 * b + (size_t)i;
             const __m256i v = loadu(w + 16 + 32 * i);
-            SM_UNROLL for (int t = 0; t < n_tok; t++) {
+            __m256i u[8];
+            SM_UNROLL for (int k = 0; k < 8; k++) u[k] = and8(shr(v, k), 1);
+            for (int t = 0; t < n_tok; t++) {
                 const int8_t *q = r[t].q + 32 * at;
                 const __m256i lo = _mm256_shuffle_epi8(table16(q), zip);
                 const __m256i hi = _mm256_shuffle_epi8(table16(q + 16), zip);
@@ -212,8 +218,8 @@ SM_INLINE void group_q10(float *y, size_t ldy, const uint8_t *w, const struct sm
                 const __m256i a4 = _mm256_unpackhi_epi16(lo, hi);
                 __m256i s0 = _mm256_setzero_si256(), s1 = s0;
 #define BIT(k, sum, acts, dword)                                                                   \
-    sum = _mm256_add_epi16(sum, _mm256_maddubs_epi16(and8(shr(v, k), 1),                           \
-                                                     _mm256_shuffle_epi32(acts, 0x55 * (dword))))
+    sum = _mm256_add_epi16(                                                                        \
+        sum, _mm256_maddubs_epi16(u[k], _mm256_shuffle_epi32(acts, 0x55 * (dword))))
                 BIT(0, s0, a0, 0);
                 BIT(1, s1, a0, 1);
                 BIT(2, s0, a0, 2);
@@ -230,7 +236,7 @@ SM_INLINE void group_q10(float *y, size_t ldy, const uint8_t *w, const struct sm
             }
         }
     }
-    SM_UNROLL for (int t = 0; t < n_tok; t++) _mm256_storeu_ps(y + (size_t)t * ldy, acc[t]);
+    for (int t = 0; t < n_tok; t++) _mm256_storeu_ps(y + (size_t)t * ldy, acc[t]);
 }
 SM_MUL_X8_DRIVER(sm_mul_q10_q8_avx2, group_q10, 128, 18);
 

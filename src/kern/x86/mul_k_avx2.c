@@ -46,21 +46,21 @@ SM_INLINE void group_q2k(float *y, size_t ldy, const uint8_t *w, const struct sm
                          size_t tok, const int n_tok)
 {
     const size_t n_blocks = x->n_cols / 256;
-    struct act_row r[4];
-    __m256 acc[4];
-    SM_UNROLL for (int t = 0; t < n_tok; t++) {
+    struct act_row r[SM_TOK_MAX];
+    __m256 acc[SM_TOK_MAX];
+    for (int t = 0; t < n_tok; t++) {
         r[t] = act_row(x, tok + (size_t)t);
         acc[t] = _mm256_setzero_ps();
     }
     for (size_t b = 0; b < n_blocks; b++, w += 84 * 8) {
         const uint8_t *qs = w + 160;
-        __m256i sub[4], min[4], i1[4], i4[4];
+        __m256i sub[4], min[4], i1[SM_TOK_MAX], i4[SM_TOK_MAX];
         SM_UNROLL for (int i = 0; i < 4; i++) {
             const __m256i s = loadu(w + 32 + 32 * i);
             sub[i] = and8(s, 15);
             min[i] = and8(shr(s, 4), 15);
         }
-        SM_UNROLL for (int t = 0; t < n_tok; t++) i1[t] = i4[t] = _mm256_setzero_si256();
+        for (int t = 0; t < n_tok; t++) i1[t] = i4[t] = _mm256_setzero_si256();
         for (int h = 0; h < 2; h++) {
             SM_UNROLL for (int e = 0; e < 2; e++) { /* even and odd runs of 16 */
                 const uint8_t *v = qs + 256 * h + 128 * e;
@@ -68,27 +68,26 @@ SM_INLINE void group_q2k(float *y, size_t ldy, const uint8_t *w, const struct sm
                 SM_UNROLL for (int k2 = 0; k2 < 2; k2++) {
                     const __m256i s = h ? sub[2 + k2] : sub[k2];
                     const __m256i s1 = pair_u8(s, e), s4 = pair_u8(s, 2 + e);
-                    SM_UNROLL for (int t = 0; t < n_tok; t++) {
+                    const __m256i u0 = and8(v0, 3), u1 = and8(v1, 3), u2 = and8(v2, 3);
+                    const __m256i u3 = and8(v3, 3), z0 = and8(v0, 12), z1 = and8(v1, 12);
+                    const __m256i z2 = and8(v2, 12), z3 = and8(v3, 12);
+                    for (int t = 0; t < n_tok; t++) {
                         const int8_t *a = r[t].q + 128 * h + 64 * k2 + 16 * e;
-                        i1[t] = add_madd(
-                            i1[t], dot4(and8(v0, 3), and8(v1, 3), and8(v2, 3), and8(v3, 3), a), s1);
-                        i4[t] = add_madd(i4[t],
-                                         dot4(and8(v0, 12), and8(v1, 12), and8(v2, 12),
-                                              and8(v3, 12), a + 32),
-                                         s4);
+                        i1[t] = add_madd(i1[t], dot4(u0, u1, u2, u3, a), s1);
+                        i4[t] = add_madd(i4[t], dot4(z0, z1, z2, z3, a + 32), s4);
                     }
                     v0 = shr(v0, 4), v1 = shr(v1, 4), v2 = shr(v2, 4), v3 = shr(v3, 4);
                 }
             }
         }
         const __m256 d = load8_f16(w), m = negate(load8_f16(w + 16));
-        SM_UNROLL for (int t = 0; t < n_tok; t++) {
+        for (int t = 0; t < n_tok; t++) {
             const __m256i sum = _mm256_add_epi32(i1[t], _mm256_srai_epi32(i4[t], 2));
             acc[t] = step_min(acc[t], d, sum, m, dot_runs_u8(min, r[t].s), r[t].d[b]);
             r[t].q += 256, r[t].s += 16;
         }
     }
-    SM_UNROLL for (int t = 0; t < n_tok; t++) _mm256_storeu_ps(y + (size_t)t * ldy, acc[t]);
+    for (int t = 0; t < n_tok; t++) _mm256_storeu_ps(y + (size_t)t * ldy, acc[t]);
 }
 SM_MUL_X8_DRIVER(sm_mul_q2k_q8k_avx2, group_q2k, 256, 84);
 
@@ -118,16 +117,16 @@ SM_INLINE void group_q3k(float *y, size_t ldy, const uint8_t *w, const struct sm
                          size_t tok, const int n_tok)
 {
     const size_t n_blocks = x->n_cols / 256;
-    struct act_row r[4];
-    __m256 acc[4];
-    SM_UNROLL for (int t = 0; t < n_tok; t++) {
+    struct act_row r[SM_TOK_MAX];
+    __m256 acc[SM_TOK_MAX];
+    for (int t = 0; t < n_tok; t++) {
         r[t] = act_row(x, tok + (size_t)t);
         acc[t] = _mm256_setzero_ps();
     }
     for (size_t b = 0; b < n_blocks; b++, w += 110 * 8) {
-        __m256i sub[4], sum[4];
+        __m256i sub[4], sum[SM_TOK_MAX];
         scales_q3k(sub, w + 16);
-        SM_UNROLL for (int t = 0; t < n_tok; t++) sum[t] = _mm256_setzero_si256();
+        for (int t = 0; t < n_tok; t++) sum[t] = _mm256_setzero_si256();
         for (int h = 0; h < 2; h++) {
             SM_UNROLL for (int e = 0; e < 2; e++) {
                 const uint8_t *v = w + 368 + 256 * h + 128 * e, *hm = w + 112 + 128 * e;
@@ -140,7 +139,7 @@ SM_INLINE void group_q3k(float *y, size_t ldy, const uint8_t *w, const struct sm
                     const __m256i s = pair_s8(h ? sub[2 + k / 2] : sub[k / 2], 2 * (k & 1) + e);
                     const __m256i u0 = code_q3k(v4[0], m4[0], k), u1 = code_q3k(v4[1], m4[1], k);
                     const __m256i u2 = code_q3k(v4[2], m4[2], k), u3 = code_q3k(v4[3], m4[3], k);
-                    SM_UNROLL for (int t = 0; t < n_tok; t++) {
+                    for (int t = 0; t < n_tok; t++) {
                         const int8_t *a = r[t].q + 128 * h + 32 * k + 16 * e;
                         sum[t] = add_madd(sum[t], dot4(u0, u1, u2, u3, a), s);
                     }
@@ -148,13 +147,13 @@ SM_INLINE void group_q3k(float *y, size_t ldy, const uint8_t *w, const struct sm
             }
         }
         const __m256 d = load8_f16(w);
-        SM_UNROLL for (int t = 0; t < n_tok; t++) {
+        for (int t = 0; t < n_tok; t++) {
             const __m256i off = _mm256_slli_epi32(dot_runs_s8(sub, r[t].s), 2);
             acc[t] = step(acc[t], d, _mm256_sub_epi32(sum[t], off), r[t].d[b]);
             r[t].q += 256, r[t].s += 16;
         }
     }
-    SM_UNROLL for (int t = 0; t < n_tok; t++) _mm256_storeu_ps(y + (size_t)t * ldy, acc[t]);
+    for (int t = 0; t < n_tok; t++) _mm256_storeu_ps(y + (size_t)t * ldy, acc[t]);
 }
 SM_MUL_X8_DRIVER(sm_mul_q3k_q8k_avx2, group_q3k, 256, 110);
 
@@ -182,40 +181,45 @@ SM_INLINE void group_q4k(float *y, size_t ldy, const uint8_t *w, const struct sm
                          size_t tok, const int n_tok)
 {
     const size_t n_blocks = x->n_cols / 256;
-    struct act_row r[4];
-    __m256 acc[4];
-    SM_UNROLL for (int t = 0; t < n_tok; t++) {
+    struct act_row r[SM_TOK_MAX];
+    __m256 acc[SM_TOK_MAX];
+    for (int t = 0; t < n_tok; t++) {
         r[t] = act_row(x, tok + (size_t)t);
         acc[t] = _mm256_setzero_ps();
     }
     for (size_t b = 0; b < n_blocks; b++, w += 144 * 8) {
-        __m256i sub[2], min[2], sum[4];
+        __m256i sub[2], min[2], sum[SM_TOK_MAX];
         scales_q4k(sub, min, w + 32);
-        SM_UNROLL for (int t = 0; t < n_tok; t++) sum[t] = _mm256_setzero_si256();
+        for (int t = 0; t < n_tok; t++) sum[t] = _mm256_setzero_si256();
         SM_UNROLL for (int c = 0; c < 4; c++) {
-            const uint8_t *v = w + 128 + 256 * c;
-            __m256i lo[4], hi[4];
-            SM_UNROLL for (int t = 0; t < n_tok; t++) lo[t] = hi[t] = _mm256_setzero_si256();
-            SM_UNROLL for (int j = 0; j < 8; j++) {
-                const __m256i u = loadu(v + 32 * j), u0 = and8(u, 15), u1 = and8(shr(u, 4), 15);
-                SM_UNROLL for (int t = 0; t < n_tok; t++) {
-                    const int8_t *a = r[t].q + 64 * c + 4 * j;
-                    lo[t] = _mm256_add_epi16(lo[t], _mm256_maddubs_epi16(u0, splat32(a)));
-                    hi[t] = _mm256_add_epi16(hi[t], _mm256_maddubs_epi16(u1, splat32(a + 32)));
+            __m256i lo[SM_TOK_MAX], hi[SM_TOK_MAX];
+            for (int t = 0; t < n_tok; t++) lo[t] = hi[t] = _mm256_setzero_si256();
+            SM_UNROLL for (int e = 0; e < 2; e++) {
+                const uint8_t *v = w + 128 + 256 * c + 128 * e;
+                __m256i u[4], z[4];
+                SM_UNROLL for (int j = 0; j < 4; j++) {
+                    const __m256i n = loadu(v + 32 * j);
+                    u[j] = and8(n, 15);
+                    z[j] = and8(shr(n, 4), 15);
+                }
+                for (int t = 0; t < n_tok; t++) {
+                    const int8_t *a = r[t].q + 64 * c + 16 * e;
+                    lo[t] = _mm256_add_epi16(lo[t], dot4(u[0], u[1], u[2], u[3], a));
+                    hi[t] = _mm256_add_epi16(hi[t], dot4(z[0], z[1], z[2], z[3], a + 32));
                 }
             }
             const __m256i s0 = pair_u8(sub[c / 2], 2 * (c & 1));
             const __m256i s1 = pair_u8(sub[c / 2], 2 * (c & 1) + 1);
-            SM_UNROLL for (int t = 0; t < n_tok; t++)
+            for (int t = 0; t < n_tok; t++)
                 sum[t] = add_madd(add_madd(sum[t], lo[t], s0), hi[t], s1);
         }
         const __m256 d = load8_f16(w), m = negate(load8_f16(w + 16));
-        SM_UNROLL for (int t = 0; t < n_tok; t++) {
+        for (int t = 0; t < n_tok; t++) {
             acc[t] = step_min(acc[t], d, sum[t], m, dot_groups(min, r[t].s), r[t].d[b]);
             r[t].q += 256, r[t].s += 16;
         }
     }
-    SM_UNROLL for (int t = 0; t < n_tok; t++) _mm256_storeu_ps(y + (size_t)t * ldy, acc[t]);
+    for (int t = 0; t < n_tok; t++) _mm256_storeu_ps(y + (size_t)t * ldy, acc[t]);
 }
 SM_MUL_X8_DRIVER(sm_mul_q4k_q8k_avx2, group_q4k, 256, 144);
 
@@ -232,16 +236,16 @@ SM_INLINE void group_q5k(float *y, size_t ldy, const uint8_t *w, const struct sm
                          size_t tok, const int n_tok)
 {
     const size_t n_blocks = x->n_cols / 256;
-    struct act_row r[4];
-    __m256 acc[4];
-    SM_UNROLL for (int t = 0; t < n_tok; t++) {
+    struct act_row r[SM_TOK_MAX];
+    __m256 acc[SM_TOK_MAX];
+    for (int t = 0; t < n_tok; t++) {
         r[t] = act_row(x, tok + (size_t)t);
         acc[t] = _mm256_setzero_ps();
     }
     for (size_t b = 0; b < n_blocks; b++, w += 176 * 8) {
-        __m256i sub[2], min[2], sum[4];
+        __m256i sub[2], min[2], sum[SM_TOK_MAX];
         scales_q4k(sub, min, w + 32);
-        SM_UNROLL for (int t = 0; t < n_tok; t++) sum[t] = _mm256_setzero_si256();
+        for (int t = 0; t < n_tok; t++) sum[t] = _mm256_setzero_si256();
         SM_UNROLL for (int c = 0; c < 4; c++) {
             const __m256i s0 = pair_u8(sub[c / 2], 2 * (c & 1));
             const __m256i s1 = pair_u8(sub[c / 2], 2 * (c & 1) + 1);
@@ -253,7 +257,7 @@ SM_INLINE void group_q5k(float *y, size_t ldy, const uint8_t *w, const struct sm
                     u[j] = code_q5k(and8(n, 15), h, 2 * c);
                     z[j] = code_q5k(and8(shr(n, 4), 15), h, 2 * c + 1);
                 }
-                SM_UNROLL for (int t = 0; t < n_tok; t++) {
+                for (int t = 0; t < n_tok; t++) {
                     const int8_t *a = r[t].q + 64 * c + 16 * e;
                     sum[t] = add_madd(sum[t], dot4(u[0], u[1], u[2], u[3], a), s0);
                     sum[t] = add_madd(sum[t], dot4(z[0], z[1], z[2], z[3], a + 32), s1);
@@ -261,12 +265,12 @@ SM_INLINE void group_q5k(float *y, size_t ldy, const uint8_t *w, const struct sm
             }
         }
         const __m256 d = load8_f16(w), m = negate(load8_f16(w + 16));
-        SM_UNROLL for (int t = 0; t < n_tok; t++) {
+        for (int t = 0; t < n_tok; t++) {
             acc[t] = step_min(acc[t], d, sum[t], m, dot_groups(min, r[t].s), r[t].d[b]);
             r[t].q += 256, r[t].s += 16;
         }
     }
-    SM_UNROLL for (int t = 0; t < n_tok; t++) _mm256_storeu_ps(y + (size_t)t * ldy, acc[t]);
+    for (int t = 0; t < n_tok; t++) _mm256_storeu_ps(y + (size_t)t * ldy, acc[t]);
 }
 SM_MUL_X8_DRIVER(sm_mul_q5k_q8k_avx2, group_q5k, 256, 176);
 
@@ -284,16 +288,16 @@ SM_INLINE void group_q6k(float *y, size_t ldy, const uint8_t *w, const struct sm
                          size_t tok, const int n_tok)
 {
     const size_t n_blocks = x->n_cols / 256;
-    struct act_row r[4];
-    __m256 acc[4];
-    SM_UNROLL for (int t = 0; t < n_tok; t++) {
+    struct act_row r[SM_TOK_MAX];
+    __m256 acc[SM_TOK_MAX];
+    for (int t = 0; t < n_tok; t++) {
         r[t] = act_row(x, tok + (size_t)t);
         acc[t] = _mm256_setzero_ps();
     }
     for (size_t b = 0; b < n_blocks; b++, w += 210 * 8) {
-        __m256i sub[4], sum[4];
+        __m256i sub[4], sum[SM_TOK_MAX];
         SM_UNROLL for (int i = 0; i < 4; i++) sub[i] = loadu(w + 16 + 32 * i);
-        SM_UNROLL for (int t = 0; t < n_tok; t++) sum[t] = _mm256_setzero_si256();
+        for (int t = 0; t < n_tok; t++) sum[t] = _mm256_setzero_si256();
         for (int h = 0; h < 2; h++) {
             SM_UNROLL for (int e = 0; e < 2; e++) {
                 const __m256i sa = h ? sub[2] : sub[0], sb = h ? sub[3] : sub[1];
@@ -311,7 +315,7 @@ SM_INLINE void group_q6k(float *y, size_t ldy, const uint8_t *w, const struct sm
                         u[2][i] = _mm256_or_si256(and8(shr(l0, 4), 15), and8(top, 0x30));
                         u[3][i] = _mm256_or_si256(and8(shr(l1, 4), 15), and8(shr(top, 2), 0x30));
                     }
-                    SM_UNROLL for (int t = 0; t < n_tok; t++) {
+                    for (int t = 0; t < n_tok; t++) {
                         const int8_t *a = r[t].q + 128 * h + 16 * e + 4 * j;
                         sum[t] = add_madd(sum[t], dot2(u[0][0], u[0][1], a), s0);
                         sum[t] = add_madd(sum[t], dot2(u[1][0], u[1][1], a + 32), s1);
@@ -322,13 +326,13 @@ SM_INLINE void group_q6k(float *y, size_t ldy, const uint8_t *w, const struct sm
             }
         }
         const __m256 d = load8_f16(w);
-        SM_UNROLL for (int t = 0; t < n_tok; t++) {
+        for (int t = 0; t < n_tok; t++) {
             const __m256i off = _mm256_slli_epi32(dot_runs_s8(sub, r[t].s), 5);
             acc[t] = step(acc[t], d, _mm256_sub_epi32(sum[t], off), r[t].d[b]);
             r[t].q += 256, r[t].s += 16;
         }
     }
-    SM_UNROLL for (int t = 0; t < n_tok; t++) _mm256_storeu_ps(y + (size_t)t * ldy, acc[t]);
+    for (int t = 0; t < n_tok; t++) _mm256_storeu_ps(y + (size_t)t * ldy, acc[t]);
 }
 SM_MUL_X8_DRIVER(sm_mul_q6k_q8k_avx2, group_q6k, 256, 210);
 

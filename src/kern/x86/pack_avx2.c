@@ -61,23 +61,19 @@ static void pack(uint32_t type, uint8_t *dst, const uint8_t *rows, size_t row_by
     if (n_rows) sm_x8_pack(type, dst, rows, row_bytes, n_rows, n_cols);
 }
 
-#define X8_FORMATS(X)                                                                              \
-    X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(Q8_0) X(Q1_0) X(Q2_0) X(IQ4_NL) X(MXFP4) X(Q2_K) X(Q3_K)     \
-    X(Q4_K) X(Q5_K) X(Q6_K) X(TQ1_0) X(TQ2_0) X(IQ4_XS) X(IQ2_XXS) X(IQ2_XS) X(IQ2_S) X(IQ3_XXS)   \
-    X(IQ3_S) X(IQ1_S) X(IQ1_M)
 #define X(ID)                                                                                      \
     static void pack_##ID(uint8_t *dst, const uint8_t *rows, size_t row_bytes, size_t n_rows,      \
                           size_t n_cols)                                                           \
     {                                                                                              \
         pack(SM_##ID, dst, rows, row_bytes, n_rows, n_cols);                                       \
     }
-X8_FORMATS(X)
+SM_X8_FORMATS(X)
 #undef X
 
 void sm_pack_fill_avx2(struct sm_kern *k)
 {
 #define X(ID) k->pack_x8[SM_##ID] = pack_##ID;
-    X8_FORMATS(X)
+    SM_X8_FORMATS(X)
 #undef X
 }
 

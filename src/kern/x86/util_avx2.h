@@ -5,18 +5,11 @@
 #define SM_UTIL_AVX2_H
 
 #include "base/bits.h"
-#include "kern/kern.h"
+#include "kern/x8_tile.h"
 
 #if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
 #define SM_HAVE_AVX2 1
 #include <immintrin.h>
-
-#define SM_INLINE static inline __attribute__((always_inline))
-#if defined(__clang__)
-#define SM_UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define SM_UNROLL _Pragma("GCC unroll 16")
-#endif
 
 SM_INLINE __m256i loadu(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
 SM_INLINE void storeu(void *p, __m256i v) { _mm256_storeu_si256((__m256i *)p, v); }
@@ -133,46 +126,22 @@ SM_INLINE __m256 exp8(__m256 x)
     return _mm256_blendv_ps(p, v, nan);
 }
 
-/* The activations of one token, at its first block. */
-struct act_row {
-    const int8_t *q;
-    const float *d;
-    const int16_t *s;
-};
-SM_INLINE struct act_row act_row(const struct sm_acts *x, size_t tok)
-{
-    const size_t n = x->n_cols;
-    return (struct act_row){ x->q + tok * n, x->d + tok * (n / x->block), x->s + tok * (n / 16) };
-}
-
-/* Runs `group` (float *y, size_t ldy, const uint8_t *w, const struct sm_acts *x, size_t tok,
- * int n_tok constant) over all groups; tokens go in tiles of 4, 2 and 1 that share one unpacking of
- * the weights, and the tiles of a group follow each other while its weights are in the cache. */
-#define SM_MUL_X8_DRIVER(name, group, block_weights, block_bytes)                                  \
-    void name(float *y, size_t ldy, const uint8_t *w, size_t n_groups, const struct sm_acts *x)    \
-    {                                                                                              \
-        const size_t stride = (size_t)x->n_cols / (block_weights) * (block_bytes) * 8;             \
-        for (size_t g = 0; g < n_groups; g++, w += stride, y += 8) {                               \
-            size_t t = 0;                                                                          \
-            for (; t + 4 <= x->n_tok; t += 4) group(y + t * ldy, ldy, w, x, t, 4);                 \
-            if (t + 2 <= x->n_tok) {                                                               \
-                group(y + t * ldy, ldy, w, x, t, 2);                                               \
-                t += 2;                                                                            \
-            }                                                                                      \
-            if (t < x->n_tok) group(y + t * ldy, ldy, w, x, t, 1);                                 \
-        }                                                                                          \
-    }                                                                                              \
-    SM_REQUIRE_SEMICOLON(name)
-#define SM_REQUIRE_SEMICOLON(name) struct name##_semicolon
-
 /* Kernels of the AVX2 files, put into the table by fill_avx2.c. */
-#define SM_MUL_X8_DECL(name)                                                                       \
-    void name(float *y, size_t ldy, const uint8_t *w, size_t n_groups, const struct sm_acts *x)
 SM_MUL_X8_DECL(sm_mul_q2k_q8k_avx2);
 SM_MUL_X8_DECL(sm_mul_q3k_q8k_avx2);
 SM_MUL_X8_DECL(sm_mul_q4k_q8k_avx2);
 SM_MUL_X8_DECL(sm_mul_q5k_q8k_avx2);
 SM_MUL_X8_DECL(sm_mul_q6k_q8k_avx2);
+SM_MUL_X8_DECL(sm_mul_tq10_q8k_avx2);
+SM_MUL_X8_DECL(sm_mul_tq20_q8k_avx2);
+SM_MUL_X8_DECL(sm_mul_iq4xs_q8k_avx2);
+SM_MUL_X8_DECL(sm_mul_iq2xxs_q8k_avx2);
+SM_MUL_X8_DECL(sm_mul_iq2xs_q8k_avx2);
+SM_MUL_X8_DECL(sm_mul_iq2s_q8k_avx2);
+SM_MUL_X8_DECL(sm_mul_iq3xxs_q8k_avx2);
+SM_MUL_X8_DECL(sm_mul_iq3s_q8k_avx2);
+SM_MUL_X8_DECL(sm_mul_iq1s_q8k_avx2);
+SM_MUL_X8_DECL(sm_mul_iq1m_q8k_avx2);
 SM_MUL_X8_DECL(sm_mul_q40_q8_avx2);
 SM_MUL_X8_DECL(sm_mul_q41_q8_avx2);
 SM_MUL_X8_DECL(sm_mul_q50_q8_avx2);
