@@ -84,8 +84,8 @@ static uint64_t scratch_bytes(void *arg, uint32_t chunk, uint32_t ctx)
 /* Lay out what belongs to the session: caches, and the tokens. Counts while a->base is NULL. */
 static void session_layout(struct sm_engine *e, struct sm_arena *a, uint32_t ctx)
 {
-    struct sm_kv_cache unused[1024]; /* n_block <= 1024 */
-    sm_model_kv_layout(e->model, a, a->base ? e->kv : unused, e->kv_type, ctx);
+    struct sm_layer_state unused[1024]; /* n_block <= 1024 */
+    sm_model_state_layout(e->model, a, a->base ? e->state : unused, e->kv_type, ctx);
     e->tokens = SM_ARENA_NEW(a, int32_t, ctx);
 }
 
@@ -109,7 +109,7 @@ static smol_status make_plan(struct sm_engine *e, const smol_params *p, struct s
         {"program and libraries", PROGRAM_BYTES},
         {"file header", sm_gguf_memory(e->gguf)},
         {"vocabulary", e->tok ? sm_tok_memory(e->tok) : 0},
-        {"layer tables", sizeof *m + m->hp.n_layer * (sizeof *m->layers + sizeof *e->kv)}};
+        {"layer tables", sizeof *m + m->hp.n_layer * (sizeof *m->layers + sizeof *e->state)}};
     const struct sm_pool_info *pool = n_pools ? sm_store_pool(e->store, 0) : NULL;
     struct sm_plan_input in = {
         .budget_bytes = budget_of(p), .pools = pools, .n_pools = n_pools,
@@ -197,10 +197,10 @@ static smol_status take_memory(struct sm_engine *e, smol_error *err)
     e->scratch_bytes = scratch_bytes(e, p->chunk, p->ctx);
     session_layout(e, &a, p->ctx);
     e->session_bytes = a.used;
-    e->kv = sm_mem_new(e->model->hp.n_layer * sizeof *e->kv);
+    e->state = sm_mem_new(e->model->hp.n_layer * sizeof *e->state);
     e->scratch = sm_mem_new(e->scratch_bytes);
     e->session = sm_mem_new(e->session_bytes);
-    if (!e->kv || !e->scratch || !e->session)
+    if (!e->state || !e->scratch || !e->session)
         return SM_FAIL(err, NOMEM, "the system refused %zu bytes for the context and scratch",
                        e->scratch_bytes + e->session_bytes);
     a = (struct sm_arena){.base = e->session, .capacity = e->session_bytes};
@@ -243,7 +243,7 @@ void sm_engine_close(struct sm_engine *e)
 {
     sm_store_free(e->store);
     sm_pool_free(e->pool);
-    if (e->model) sm_mem_free(e->kv, e->model->hp.n_layer * sizeof *e->kv);
+    if (e->model) sm_mem_free(e->state, e->model->hp.n_layer * sizeof *e->state);
     sm_mem_free(e->scratch, e->scratch_bytes);
     sm_mem_free(e->session, e->session_bytes);
     sm_model_free(e->model);
@@ -255,7 +255,7 @@ void sm_engine_close(struct sm_engine *e)
 smol_status sm_engine_run(struct sm_engine *e, const int32_t *tokens, uint32_t n_tok, uint32_t pos0,
                           bool want_logits, smol_error *err)
 {
-    SM_TRY(sm_model_forward(e->model, &e->graph, e->kv, tokens, n_tok, pos0, e->cancel, err));
+    SM_TRY(sm_model_forward(e->model, &e->graph, e->state, tokens, n_tok, pos0, e->cancel, err));
     if (want_logits) SM_TRY(sm_model_logits(e->model, &e->graph, n_tok - 1, 1, err));
     return SMOL_OK;
 }

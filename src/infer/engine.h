@@ -26,7 +26,7 @@ struct sm_engine {
 
     uint8_t *scratch, *session; /* blocks of the arenas below */
     size_t scratch_bytes, session_bytes;
-    struct sm_kv_cache *kv; /* [n_layer] */
+    struct sm_layer_state *state; /* [n_layer] */
     int32_t *tokens;        /* [ctx] of the session */
     bool in_use;            /* a session is open */
 

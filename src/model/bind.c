@@ -31,7 +31,7 @@ static smol_status missing(struct sm_bind *b, const char *name, uint64_t n_in, u
 }
 
 /* A resident matrix or vector of the whole model. n_out 0: any number of rows. */
-static smol_status bind_named(struct sm_bind *b, const char *name, uint32_t n_in, uint32_t n_out,
+smol_status sm_bind_named(struct sm_bind *b, const char *name, uint32_t n_in, uint32_t n_out,
                               bool optional, const struct sm_weight **out)
 {
     const struct sm_tensor_info *t = sm_gguf_find_tensor(b->g, name);
@@ -47,23 +47,23 @@ static smol_status bind_named(struct sm_bind *b, const char *name, uint32_t n_in
     return sm_store_add(b->store, t, SM_HOME_RESIDENT, out, b->err);
 }
 
-static smol_status bind_matrix(struct sm_bind *b, const char *base, uint32_t n_in, uint32_t n_out,
+smol_status sm_bind_matrix(struct sm_bind *b, const char *base, uint32_t n_in, uint32_t n_out,
                                const struct sm_weight **out)
 {
     char name[NAME_MAX_BYTES];
     name_of(b, base, "weight", name);
-    return bind_named(b, name, n_in, n_out, false, out);
+    return sm_bind_named(b, name, n_in, n_out, false, out);
 }
 
 /* A vector of n values; kept in F32 by every converter. */
-static smol_status bind_vector(struct sm_bind *b, const char *base, const char *suffix, uint32_t n,
+smol_status sm_bind_vector(struct sm_bind *b, const char *base, const char *suffix, uint32_t n,
                                bool optional, const struct sm_weight **out)
 {
     char name[NAME_MAX_BYTES];
     *out = NULL;
     if (!base) return SMOL_OK;
     name_of(b, base, suffix, name);
-    SM_TRY(bind_named(b, name, n, 1, optional, out));
+    SM_TRY(sm_bind_named(b, name, n, 1, optional, out));
     if (*out && (*out)->type != SM_F32)
         return SM_FAIL_AT(b->err, UNSUPPORTED, (*out)->info->at,
                           "tensor %s has type %s, only F32 is supported here", name,
@@ -71,7 +71,7 @@ static smol_status bind_vector(struct sm_bind *b, const char *base, const char *
     return SMOL_OK;
 }
 
-static bool has_tensor(const struct sm_bind *b, const char *base)
+bool sm_bind_has(const struct sm_bind *b, const char *base)
 {
     char name[NAME_MAX_BYTES];
     if (!base) return false;
@@ -79,7 +79,7 @@ static bool has_tensor(const struct sm_bind *b, const char *base)
     return sm_gguf_find_tensor(b->g, name) != NULL;
 }
 
-static smol_status bind_gqa(struct sm_bind *b, const struct sm_gqa_names *n, struct sm_gqa *a)
+smol_status sm_bind_gqa(struct sm_bind *b, const struct sm_gqa_names *n, struct sm_gqa *a)
 {
     const struct sm_hparams *hp = &b->m->hp;
     const uint32_t E = hp->n_embd;
@@ -93,32 +93,32 @@ static smol_status bind_gqa(struct sm_bind *b, const struct sm_gqa_names *n, str
                        (unsigned)n_kv);
     *a = (struct sm_gqa){.n_head = hp->n_head, .n_kv = (uint32_t)n_kv, .dk = hp->dk, .dv = hp->dv,
                          .eps = hp->eps, .rope = &b->m->rope};
-    if (has_tensor(b, n->qkv) || !n->q) {
-        SM_TRY(bind_matrix(b, n->qkv, E, a->n_head * a->dk + a->n_kv * (a->dk + a->dv), &a->wqkv));
+    if (sm_bind_has(b, n->qkv) || !n->q) {
+        SM_TRY(sm_bind_matrix(b, n->qkv, E, a->n_head * a->dk + a->n_kv * (a->dk + a->dv), &a->wqkv));
     } else {
-        SM_TRY(bind_matrix(b, n->q, E, a->n_head * a->dk, &a->wq));
-        SM_TRY(bind_matrix(b, n->k, E, a->n_kv * a->dk, &a->wk));
-        SM_TRY(bind_matrix(b, n->v, E, a->n_kv * a->dv, &a->wv));
+        SM_TRY(sm_bind_matrix(b, n->q, E, a->n_head * a->dk, &a->wq));
+        SM_TRY(sm_bind_matrix(b, n->k, E, a->n_kv * a->dk, &a->wk));
+        SM_TRY(sm_bind_matrix(b, n->v, E, a->n_kv * a->dv, &a->wv));
     }
-    SM_TRY(bind_matrix(b, n->o, a->n_head * a->dv, E, &a->wo));
+    SM_TRY(sm_bind_matrix(b, n->o, a->n_head * a->dv, E, &a->wo));
     if (n->biases) {
-        SM_TRY(bind_vector(b, n->q, "bias", a->n_head * a->dk, true, &a->bq));
-        SM_TRY(bind_vector(b, n->k, "bias", a->n_kv * a->dk, true, &a->bk));
-        SM_TRY(bind_vector(b, n->v, "bias", a->n_kv * a->dv, true, &a->bv));
-        SM_TRY(bind_vector(b, n->o, "bias", E, true, &a->bo));
+        SM_TRY(sm_bind_vector(b, n->q, "bias", a->n_head * a->dk, true, &a->bq));
+        SM_TRY(sm_bind_vector(b, n->k, "bias", a->n_kv * a->dk, true, &a->bk));
+        SM_TRY(sm_bind_vector(b, n->v, "bias", a->n_kv * a->dv, true, &a->bv));
+        SM_TRY(sm_bind_vector(b, n->o, "bias", E, true, &a->bo));
     }
-    SM_TRY(bind_vector(b, n->q_norm, "weight", a->dk, false, &a->q_norm));
-    return bind_vector(b, n->k_norm, "weight", a->dk, false, &a->k_norm);
+    SM_TRY(sm_bind_vector(b, n->q_norm, "weight", a->dk, false, &a->q_norm));
+    return sm_bind_vector(b, n->k_norm, "weight", a->dk, false, &a->k_norm);
 }
 
 /* SwiGLU matrices; the width is what the gate has. */
-static smol_status bind_ffn(struct sm_bind *b, const char *gate, const char *up, const char *down,
+smol_status sm_bind_ffn(struct sm_bind *b, const char *gate, const char *up, const char *down,
                             struct sm_ffn *f)
 {
     const uint32_t E = b->m->hp.n_embd;
-    SM_TRY(bind_matrix(b, gate, E, 0, &f->gate));
-    SM_TRY(bind_matrix(b, up, E, f->gate->n_out, &f->up));
-    return bind_matrix(b, down, f->gate->n_out, E, &f->down);
+    SM_TRY(sm_bind_matrix(b, gate, E, 0, &f->gate));
+    SM_TRY(sm_bind_matrix(b, up, E, f->gate->n_out, &f->up));
+    return sm_bind_matrix(b, down, f->gate->n_out, E, &f->down);
 }
 
 static smol_status expert_tensor(struct sm_bind *b, const char *base, uint64_t n_in, uint64_t n_out,
@@ -139,7 +139,7 @@ static smol_status bind_experts(struct sm_bind *b, const struct sm_moe_names *n,
 {
     const uint32_t E = b->m->hp.n_embd;
     struct sm_expert_tensors t = {0};
-    if (has_tensor(b, n->gate_up)) {
+    if (sm_bind_has(b, n->gate_up)) {
         SM_TRY(expert_tensor(b, n->gate_up, E, 0, &t.gate));
         if (t.gate->dim[1] % 16)
             return SM_FAIL_AT(b->err, UNSUPPORTED, t.gate->at,
@@ -155,7 +155,7 @@ static smol_status bind_experts(struct sm_bind *b, const struct sm_moe_names *n,
     return sm_store_add_experts(b->store, &t, &moe->pool, b->err);
 }
 
-static smol_status bind_moe(struct sm_bind *b, const struct sm_moe_names *n, struct sm_moe *moe,
+static smol_status sm_bind_moe(struct sm_bind *b, const struct sm_moe_names *n, struct sm_moe *moe,
                             const struct sm_weight **choice_bias)
 {
     const struct sm_hparams *hp = &b->m->hp;
@@ -163,12 +163,12 @@ static smol_status bind_moe(struct sm_bind *b, const struct sm_moe_names *n, str
         .gating = (enum sm_gating)hp->gating, .n_expert = hp->n_expert, .n_used = hp->n_used,
         .n_group = hp->n_group, .n_group_used = hp->n_group_used, .normalize = hp->expert_norm,
         .scale = hp->expert_scale};
-    SM_TRY(bind_matrix(b, n->router, hp->n_embd, hp->n_expert, &moe->router_w));
-    SM_TRY(bind_vector(b, n->choice_bias, "bias", hp->n_expert, true, choice_bias));
+    SM_TRY(sm_bind_matrix(b, n->router, hp->n_embd, hp->n_expert, &moe->router_w));
+    SM_TRY(sm_bind_vector(b, n->choice_bias, "bias", hp->n_expert, true, choice_bias));
     SM_TRY(bind_experts(b, n, moe));
-    moe->has_shared = has_tensor(b, n->shared_gate);
+    moe->has_shared = sm_bind_has(b, n->shared_gate);
     if (!moe->has_shared) return SMOL_OK;
-    return bind_ffn(b, n->shared_gate, n->shared_up, n->shared_down, &moe->shared);
+    return sm_bind_ffn(b, n->shared_gate, n->shared_up, n->shared_down, &moe->shared);
 }
 
 smol_status sm_bind_layer(struct sm_bind *b, uint32_t i, struct sm_layer *l)
@@ -176,12 +176,13 @@ smol_status sm_bind_layer(struct sm_bind *b, uint32_t i, struct sm_layer *l)
     const struct sm_arch *arch = b->m->arch;
     const uint32_t E = b->m->hp.n_embd;
     b->layer = i;
-    SM_TRY(bind_vector(b, arch->mixer_norm, "weight", E, false, &l->mixer_norm));
-    SM_TRY(bind_vector(b, arch->ffn_norm, "weight", E, false, &l->ffn_norm));
-    SM_TRY(bind_gqa(b, &arch->attn, &l->gqa));
+    SM_TRY(sm_bind_vector(b, arch->mixer_norm, "weight", E, false, &l->mixer_norm));
+    SM_TRY(sm_bind_vector(b, arch->ffn_norm, "weight", E, false, &l->ffn_norm));
+    if (arch->bind_mixer) SM_TRY(arch->bind_mixer(b, l));
+    else SM_TRY(sm_bind_gqa(b, &arch->attn, &l->gqa));
     l->is_moe = arch->moe && i >= b->m->hp.n_dense;
-    if (l->is_moe) return bind_moe(b, &arch->experts, &l->moe, &l->choice_bias);
-    return bind_ffn(b, arch->ffn_gate, arch->ffn_up, arch->ffn_down, &l->dense);
+    if (l->is_moe) return sm_bind_moe(b, &arch->experts, &l->moe, &l->choice_bias);
+    return sm_bind_ffn(b, arch->ffn_gate, arch->ffn_up, arch->ffn_down, &l->dense);
 }
 
 smol_status sm_bind_ends(struct sm_bind *b)
@@ -194,8 +195,8 @@ smol_status sm_bind_ends(struct sm_bind *b)
                           (unsigned long long)e->dim[1]);
     m->hp.n_vocab = (uint32_t)e->dim[1];
     SM_TRY(check_shape(b, e, m->hp.n_embd, m->hp.n_vocab, 1));
-    SM_TRY(bind_named(b, "output_norm.weight", m->hp.n_embd, 1, false, &m->out_norm));
-    SM_TRY(bind_named(b, "output.weight", m->hp.n_embd, m->hp.n_vocab, m->arch->tied_head_allowed,
+    SM_TRY(sm_bind_named(b, "output_norm.weight", m->hp.n_embd, 1, false, &m->out_norm));
+    SM_TRY(sm_bind_named(b, "output.weight", m->hp.n_embd, m->hp.n_vocab, m->arch->tied_head_allowed,
                       &m->head));
     if (!m->head) { /* tied: the table is resident as the head and rows are decoded from it */
         SM_TRY(sm_store_add(b->store, e, SM_HOME_RESIDENT, &m->head, b->err));
@@ -203,7 +204,7 @@ smol_status sm_bind_ends(struct sm_bind *b)
     } else {
         SM_TRY(sm_store_add(b->store, e, SM_HOME_BY_ROW, &m->embd, b->err));
     }
-    SM_TRY(bind_named(b, "rope_freqs.weight", m->hp.rope.n_rot / 2, 1, true, &m->rope_factors));
+    SM_TRY(sm_bind_named(b, "rope_freqs.weight", m->hp.rope.n_rot / 2, 1, true, &m->rope_factors));
     if (m->out_norm->type != SM_F32 || (m->rope_factors && m->rope_factors->type != SM_F32))
         return SM_FAIL(b->err, UNSUPPORTED, "output_norm and rope_freqs must be F32");
     return SMOL_OK;

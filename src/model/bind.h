@@ -38,9 +38,43 @@ struct sm_arch {
     struct sm_gqa_names attn;
     const char *ffn_gate, *ffn_up, *ffn_down; /* dense layers */
     struct sm_moe_names experts;
+    /* Keys of this architecture alone, read after the common ones; NULL: none. */
+    smol_status (*read_keys)(struct sm_bind *b);
+    /* Choose the mixer of block b->layer and declare its weights; NULL: sm_bind_gqa with `attn`. */
+    smol_status (*bind_mixer)(struct sm_bind *b, struct sm_layer *l);
 };
 
 extern const struct sm_arch sm_arch_llama, sm_arch_qwen3, sm_arch_qwen3moe, sm_arch_bailingmoe2;
+
+/* ---- pieces for the arch_*.c files ----------------------------------------------------------- */
+
+/* A resident matrix or vector by its full name. n_out 0: any number of rows. */
+SM_NODISCARD smol_status sm_bind_named(struct sm_bind *b, const char *name, uint32_t n_in,
+                                       uint32_t n_out, bool optional, const struct sm_weight **out);
+/* blk.<layer>.<base>.weight {n_in, n_out}; n_out 0: any number of rows. */
+SM_NODISCARD smol_status sm_bind_matrix(struct sm_bind *b, const char *base, uint32_t n_in,
+                                        uint32_t n_out, const struct sm_weight **out);
+/* blk.<layer>.<base>.<suffix> {n}, F32 in every file; base NULL: *out = NULL. */
+SM_NODISCARD smol_status sm_bind_vector(struct sm_bind *b, const char *base, const char *suffix,
+                                        uint32_t n, bool optional, const struct sm_weight **out);
+/* blk.<layer>.<base>.weight exists. */
+bool sm_bind_has(const struct sm_bind *b, const char *base);
+SM_NODISCARD smol_status sm_bind_gqa(struct sm_bind *b, const struct sm_gqa_names *n,
+                                     struct sm_gqa *a);
+SM_NODISCARD smol_status sm_bind_ffn(struct sm_bind *b, const char *gate, const char *up,
+                                     const char *down, struct sm_ffn *f);
+
+/* "<arch>.<name>" into buf; returns buf. */
+const char *sm_key_name(const struct sm_bind *b, const char *name, char buf[128]);
+/* A key of the architecture in lo..hi; absent keeps *out (need: FORMAT). */
+SM_NODISCARD smol_status sm_key_u32(struct sm_bind *b, const char *name, uint32_t lo, uint32_t hi,
+                                    uint32_t *out);
+SM_NODISCARD smol_status sm_key_need_u32(struct sm_bind *b, const char *name, uint32_t lo,
+                                         uint32_t hi, uint32_t *out);
+SM_NODISCARD smol_status sm_key_f64(struct sm_bind *b, const char *name, double lo, double hi,
+                                    double *out);
+
+/* ---- what model.c calls ---------------------------------------------------------------------- */
 
 /* Declare all weights of a layer as the arch's table says. */
 SM_NODISCARD smol_status sm_bind_layer(struct sm_bind *b, uint32_t i, struct sm_layer *l);

@@ -14,8 +14,17 @@ static smol_status embed(const struct sm_model *m, struct sm_graph *g, const int
     return SMOL_OK;
 }
 
+static void mix(struct sm_graph *g, const struct sm_layer *l, struct sm_layer_state *st,
+                struct sm_rows *in, uint32_t pos0)
+{
+    switch (l->mixer) {
+    case SM_MIXER_GQA: sm_gqa_run(g, &l->gqa, &st->kv, in, pos0, g->y); break;
+    }
+}
+
 static smol_status run_layer(const struct sm_model *m, struct sm_graph *g, uint32_t i,
-                             struct sm_kv_cache *kv, uint32_t n_tok, uint32_t pos0, smol_error *err)
+                             struct sm_layer_state *st, uint32_t n_tok, uint32_t pos0,
+                             smol_error *err)
 {
     const struct sm_layer *l = &m->layers[i];
     const uint32_t E = m->hp.n_embd;
@@ -23,7 +32,7 @@ static smol_status run_layer(const struct sm_model *m, struct sm_graph *g, uint3
     g->layer = (int)i;
     sm_graph_rms_norm(g, g->norm.x, g->x, l->mixer_norm, n_tok, E, m->hp.eps);
     in = sm_rows_of(&g->norm, n_tok, E);
-    sm_gqa_run(g, &l->gqa, kv, &in, pos0, g->y);
+    mix(g, l, st, &in, pos0);
     sm_graph_add(g, g->x, g->y, n_tok, E);
 
     sm_graph_rms_norm(g, g->norm.x, g->x, l->ffn_norm, n_tok, E, m->hp.eps);
@@ -34,7 +43,7 @@ static smol_status run_layer(const struct sm_model *m, struct sm_graph *g, uint3
     return SMOL_OK;
 }
 
-smol_status sm_model_forward(const struct sm_model *m, struct sm_graph *g, struct sm_kv_cache *kv,
+smol_status sm_model_forward(const struct sm_model *m, struct sm_graph *g, struct sm_layer_state *st,
                              const int32_t *tokens, uint32_t n_tok, uint32_t pos0,
                              const volatile bool *cancel, smol_error *err)
 {
@@ -43,7 +52,7 @@ smol_status sm_model_forward(const struct sm_model *m, struct sm_graph *g, struc
     sm_rope_fill(g, &m->rope, g->rope_cs, pos0, n_tok);
     for (uint32_t i = 0; i < m->hp.n_layer; i++) {
         if (cancel && *cancel) return SM_FAIL(err, CANCELLED, "stopped");
-        SM_TRY(run_layer(m, g, i, &kv[i], n_tok, pos0, err));
+        SM_TRY(run_layer(m, g, i, &st[i], n_tok, pos0, err));
     }
     if (g->bad_layer >= 0)
         return SM_FAIL(err, FORMAT, "layer %d gives values that are not finite", g->bad_layer);

@@ -5,40 +5,39 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *key_of(const struct sm_bind *b, const char *name, char buf[128])
+const char *sm_key_name(const struct sm_bind *b, const char *name, char buf[128])
 {
     (void)snprintf(buf, 128, "%s.%s", b->m->arch->name, name);
     return buf;
 }
 
-/* An integer key; absent keeps *out. */
-static smol_status opt_u32(struct sm_bind *b, const char *name, uint32_t lo, uint32_t hi,
+smol_status sm_key_u32(struct sm_bind *b, const char *name, uint32_t lo, uint32_t hi,
                            uint32_t *out)
 {
     char key[128];
     uint64_t v = 0;
     bool found = false;
-    SM_TRY(sm_gguf_u64(b->g, key_of(b, name, key), lo, hi, &v, &found, b->err));
+    SM_TRY(sm_gguf_u64(b->g, sm_key_name(b, name, key), lo, hi, &v, &found, b->err));
     if (found) *out = (uint32_t)v;
     return SMOL_OK;
 }
 
-static smol_status need_u32(struct sm_bind *b, const char *name, uint32_t lo, uint32_t hi,
+smol_status sm_key_need_u32(struct sm_bind *b, const char *name, uint32_t lo, uint32_t hi,
                             uint32_t *out)
 {
     char key[128];
     uint64_t v = 0;
-    SM_TRY(sm_gguf_u64(b->g, key_of(b, name, key), lo, hi, &v, NULL, b->err));
+    SM_TRY(sm_gguf_u64(b->g, sm_key_name(b, name, key), lo, hi, &v, NULL, b->err));
     *out = (uint32_t)v;
     return SMOL_OK;
 }
 
-static smol_status opt_f64(struct sm_bind *b, const char *name, double lo, double hi, double *out)
+smol_status sm_key_f64(struct sm_bind *b, const char *name, double lo, double hi, double *out)
 {
     char key[128];
     double v = 0;
     bool found = false;
-    SM_TRY(sm_gguf_f64(b->g, key_of(b, name, key), &v, &found, b->err));
+    SM_TRY(sm_gguf_f64(b->g, sm_key_name(b, name, key), &v, &found, b->err));
     if (!found) return SMOL_OK;
     if (!(v >= lo && v <= hi))
         return SM_FAIL(b->err, FORMAT, "key %s is %g, expected %g to %g", key, v, lo, hi);
@@ -61,16 +60,16 @@ static smol_status read_rope(struct sm_bind *b)
     r->yarn_ctx = hp->n_ctx_train;
     r->yarn_beta_fast = 32;
     r->yarn_beta_slow = 1;
-    SM_TRY(opt_u32(b, "rope.dimension_count", 2, 2 * SM_ROPE_MAX_PAIRS, &r->n_rot));
+    SM_TRY(sm_key_u32(b, "rope.dimension_count", 2, 2 * SM_ROPE_MAX_PAIRS, &r->n_rot));
     if (r->n_rot % 2 || r->n_rot > hp->dk || r->n_rot > 2 * SM_ROPE_MAX_PAIRS)
         return SM_FAIL(b->err, FORMAT, "rope.dimension_count is %u, expected an even number up to %u",
                        r->n_rot, hp->dk);
-    SM_TRY(opt_f64(b, "rope.freq_base", 1, 1e12, &r->base));
-    SM_TRY(sm_gguf_str(b->g, key_of(b, "rope.scaling.type", key), &kind, &found, b->err));
-    SM_TRY(opt_f64(b, "rope.scaling.factor", 0, 1e6, &factor));
-    SM_TRY(opt_f64(b, "rope.scaling.original_context_length", 1, 1e9, &r->yarn_ctx));
-    SM_TRY(opt_f64(b, "rope.scaling.yarn_beta_fast", 1e-6, 1e6, &r->yarn_beta_fast));
-    SM_TRY(opt_f64(b, "rope.scaling.yarn_beta_slow", 1e-6, 1e6, &r->yarn_beta_slow));
+    SM_TRY(sm_key_f64(b, "rope.freq_base", 1, 1e12, &r->base));
+    SM_TRY(sm_gguf_str(b->g, sm_key_name(b, "rope.scaling.type", key), &kind, &found, b->err));
+    SM_TRY(sm_key_f64(b, "rope.scaling.factor", 0, 1e6, &factor));
+    SM_TRY(sm_key_f64(b, "rope.scaling.original_context_length", 1, 1e9, &r->yarn_ctx));
+    SM_TRY(sm_key_f64(b, "rope.scaling.yarn_beta_fast", 1e-6, 1e6, &r->yarn_beta_fast));
+    SM_TRY(sm_key_f64(b, "rope.scaling.yarn_beta_slow", 1e-6, 1e6, &r->yarn_beta_slow));
     if (kind.n == 4 && !memcmp(kind.p, "none", 4)) return SMOL_OK;
     if (kind.n == 6 && !memcmp(kind.p, "linear", 6)) {
         if (factor > 0) r->linear_factor = factor;
@@ -95,14 +94,14 @@ static smol_status read_experts(struct sm_bind *b)
     bool found = false;
     hp->gating = b->m->arch->gating;
     hp->n_group = hp->n_group_used = 1;
-    SM_TRY(need_u32(b, "expert_count", 1, SM_MAX_EXPERTS, &hp->n_expert));
-    SM_TRY(need_u32(b, "expert_used_count", 1,
+    SM_TRY(sm_key_need_u32(b, "expert_count", 1, SM_MAX_EXPERTS, &hp->n_expert));
+    SM_TRY(sm_key_need_u32(b, "expert_used_count", 1,
                     hp->n_expert < SM_MAX_USED ? hp->n_expert : SM_MAX_USED, &hp->n_used));
-    SM_TRY(opt_u32(b, "leading_dense_block_count", 0, hp->n_layer, &hp->n_dense));
-    SM_TRY(opt_u32(b, "expert_gating_func", 0, 3, &hp->gating));
+    SM_TRY(sm_key_u32(b, "leading_dense_block_count", 0, hp->n_layer, &hp->n_dense));
+    SM_TRY(sm_key_u32(b, "expert_gating_func", 0, 3, &hp->gating));
     if (hp->gating == 0) hp->gating = b->m->arch->gating;
-    SM_TRY(opt_u32(b, "expert_group_count", 0, SM_MAX_GROUPS, &hp->n_group));
-    SM_TRY(opt_u32(b, "expert_group_used_count", 0, SM_MAX_GROUPS, &hp->n_group_used));
+    SM_TRY(sm_key_u32(b, "expert_group_count", 0, SM_MAX_GROUPS, &hp->n_group));
+    SM_TRY(sm_key_u32(b, "expert_group_used_count", 0, SM_MAX_GROUPS, &hp->n_group_used));
     if (hp->n_group > 1) {
         if (hp->n_expert % hp->n_group)
             return SM_FAIL(b->err, FORMAT, "%u experts cannot be cut into %u equal groups",
@@ -114,10 +113,10 @@ static smol_status read_experts(struct sm_bind *b)
             return SM_FAIL(b->err, FORMAT, "%u groups of %u experts hold fewer than %u experts",
                            hp->n_group_used, hp->n_expert / hp->n_group, hp->n_used);
     }
-    SM_TRY(sm_gguf_bool(b->g, key_of(b, "expert_weights_norm", key), &hp->expert_norm, &found,
+    SM_TRY(sm_gguf_bool(b->g, sm_key_name(b, "expert_weights_norm", key), &hp->expert_norm, &found,
                         b->err));
     hp->expert_norm |= b->m->arch->always_norm;
-    SM_TRY(opt_f64(b, "expert_weights_scale", -1e6, 1e6, &scale));
+    SM_TRY(sm_key_f64(b, "expert_weights_scale", -1e6, 1e6, &scale));
     hp->expert_scale = (float)scale;
     return SMOL_OK;
 }
@@ -129,7 +128,7 @@ static smol_status split_blocks(struct sm_bind *b)
     struct sm_hparams *hp = &b->m->hp;
     uint32_t n_next = 0;
     char name[64];
-    SM_TRY(opt_u32(b, "nextn_predict_layers", 0, hp->n_block - 1, &n_next));
+    SM_TRY(sm_key_u32(b, "nextn_predict_layers", 0, hp->n_block - 1, &n_next));
     hp->n_layer = hp->n_block;
     for (; n_next; n_next--) {
         (void)snprintf(name, sizeof name, "blk.%u.nextn.eh_proj.weight", hp->n_block - n_next);
@@ -144,17 +143,18 @@ smol_status sm_hparams_read(struct sm_bind *b)
 {
     struct sm_hparams *hp = &b->m->hp;
     double eps = 0;
-    SM_TRY(need_u32(b, "block_count", 1, 1024, &hp->n_block));
-    SM_TRY(need_u32(b, "embedding_length", 1, 1u << 17, &hp->n_embd));
-    SM_TRY(need_u32(b, "context_length", 1, 1u << 30, &hp->n_ctx_train));
-    SM_TRY(need_u32(b, "attention.head_count", 1, 4096, &hp->n_head));
+    SM_TRY(sm_key_need_u32(b, "block_count", 1, 1024, &hp->n_block));
+    SM_TRY(sm_key_need_u32(b, "embedding_length", 1, 1u << 17, &hp->n_embd));
+    SM_TRY(sm_key_need_u32(b, "context_length", 1, 1u << 30, &hp->n_ctx_train));
+    SM_TRY(sm_key_need_u32(b, "attention.head_count", 1, 4096, &hp->n_head));
     hp->dk = hp->n_embd / hp->n_head;
-    SM_TRY(opt_u32(b, "attention.key_length", 2, 4096, &hp->dk));
+    SM_TRY(sm_key_u32(b, "attention.key_length", 2, 4096, &hp->dk));
     hp->dv = hp->dk;
-    SM_TRY(opt_u32(b, "attention.value_length", 1, 4096, &hp->dv));
-    SM_TRY(opt_f64(b, "attention.layer_norm_rms_epsilon", 0, 1, &eps));
+    SM_TRY(sm_key_u32(b, "attention.value_length", 1, 4096, &hp->dv));
+    SM_TRY(sm_key_f64(b, "attention.layer_norm_rms_epsilon", 0, 1, &eps));
     hp->eps = (float)eps;
     SM_TRY(split_blocks(b));
     if (b->m->arch->moe) SM_TRY(read_experts(b));
+    if (b->m->arch->read_keys) SM_TRY(b->m->arch->read_keys(b));
     return read_rope(b);
 }

@@ -117,11 +117,11 @@ size_t sm_model_kv_bytes(const struct sm_model *m, enum sm_kv_type type)
     return sum;
 }
 
-void sm_model_kv_layout(const struct sm_model *m, struct sm_arena *a, struct sm_kv_cache *kv,
-                        enum sm_kv_type type, uint32_t capacity)
+void sm_model_state_layout(const struct sm_model *m, struct sm_arena *a, struct sm_layer_state *st,
+                           enum sm_kv_type type, uint32_t capacity)
 {
     for (uint32_t i = 0; i < m->hp.n_layer; i++) {
         const struct sm_gqa *q = &m->layers[i].gqa;
-        sm_kv_layout(&kv[i], a, type, q->n_kv, q->dk, q->dv, capacity);
+        sm_kv_layout(&st[i].kv, a, type, q->n_kv, q->dk, q->dv, capacity);
     }
 }

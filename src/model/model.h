@@ -24,13 +24,22 @@ struct sm_hparams {
     struct sm_rope_params rope;
 };
 
+/* One mixer file in src/graph each. */
+enum sm_mixer { SM_MIXER_GQA };
+
 struct sm_layer {
     const struct sm_weight *mixer_norm, *ffn_norm; /* {E} */
-    struct sm_gqa gqa;
+    enum sm_mixer mixer;
+    struct sm_gqa gqa; /* SM_MIXER_GQA */
     bool is_moe;
     struct sm_ffn dense;
     struct sm_moe moe;
     const struct sm_weight *choice_bias; /* {n_expert} of the router, or NULL */
+};
+
+/* What the mixer of a layer remembers of the positions behind it; the session owns the memory. */
+struct sm_layer_state {
+    struct sm_kv_cache kv;
 };
 
 struct sm_arch;
@@ -60,14 +69,14 @@ struct sm_graph_dims sm_model_dims(const struct sm_model *m, uint32_t max_tok,
                                    uint32_t n_logit_rows);
 /* Key/value bytes of one position, all layers; 0 when the format cannot hold a head. */
 size_t sm_model_kv_bytes(const struct sm_model *m, enum sm_kv_type type);
-/* Lay out the caches kv[n_layer] for `capacity` positions. */
-void sm_model_kv_layout(const struct sm_model *m, struct sm_arena *a, struct sm_kv_cache *kv,
-                        enum sm_kv_type type, uint32_t capacity);
+/* Lay out the states st[n_layer] for `capacity` positions. */
+void sm_model_state_layout(const struct sm_model *m, struct sm_arena *a, struct sm_layer_state *st,
+                           enum sm_kv_type type, uint32_t capacity);
 
 /* Run n_tok tokens (1 .. max_tok, ids below n_vocab) at positions pos0 ... through all layers; the
  * residual rows stay in g->x. CANCELLED between layers when *cancel becomes true. */
 SM_NODISCARD smol_status sm_model_forward(const struct sm_model *m, struct sm_graph *g,
-                                          struct sm_kv_cache *kv, const int32_t *tokens,
+                                          struct sm_layer_state *st, const int32_t *tokens,
                                           uint32_t n_tok, uint32_t pos0,
                                           const volatile bool *cancel, smol_error *err);
 /* Logits of rows first .. first + n - 1 of the last batch into g->logits, n <= n_logit_rows, rows
