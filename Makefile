@@ -5,6 +5,7 @@ MODEL  ?= models/tiny-moe.gguf
 PROMPT ?= Once upon a time
 MEMORY ?= 14M
 PREFIX ?= /usr/local
+export PATH := $(CURDIR)/scripts:$(PATH)
 
 .PHONY: all run test check install clean asan tsan arm fuzz valgrind clang full release format help
 
@@ -49,12 +50,15 @@ full: ## the slow tests: the full cross of pools, threads, chunks and levels
 	@scripts/need build
 	@scripts/run-tests slow
 
-release: ## one static file that runs on any Linux: build-musl/smol
+release: ## one static file that runs on any Linux, for x86-64 and for 64-bit ARM: build-musl*/smol-static
 	@scripts/need build musl
-	@scripts/setup-build build-musl --cross-file cross/x86_64-musl.ini
-	@ninja -C build-musl --quiet smol
-	@strip -o build-musl/smol-static build-musl/smol
-	@ls -l build-musl/smol-static
+	@$(MAKE) --no-print-directory static-x86_64 static-aarch64
+
+static-%:
+	@scripts/setup-build build-musl-$* --cross-file cross/$*-musl.ini
+	@ninja -C build-musl-$* --quiet smol
+	@$(if $(filter aarch64,$*),aarch64-linux-gnu-)strip -o build-musl-$*/smol-static build-musl-$*/smol
+	@ls -l build-musl-$*/smol-static
 
 format: ## format the sources you changed
 	@scripts/need format
