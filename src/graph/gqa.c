@@ -42,14 +42,20 @@ struct token_job {
     atomic_int bad;
 };
 
-static void finish_head(struct token_job *j, float *head, const struct sm_weight *norm,
-                        const float *cs)
+/* Norm and rotation of n_head heads of queries or keys. */
+static void finish_heads(struct token_job *j, float *x, uint32_t n_head,
+                         const struct sm_weight *norm, const float *cs)
 {
     const struct sm_kern *k = j->g->kern;
     const struct sm_gqa *a = j->a;
-    if (norm && !isfinite(k->rms_norm(head, head, values(norm), a->dk, a->eps)))
-        atomic_store_explicit(&j->bad, 1, memory_order_relaxed);
-    (a->rope->adjacent ? k->rope_adjacent : k->rope_half)(head, cs, a->rope->n_rot);
+    const uint32_t n = a->norm_rows ? n_head * a->dk : a->dk; /* values of a norm */
+    bool finite = true;
+    for (float *p = x; norm && p < x + (size_t)n_head * a->dk; p += n)
+        finite &= isfinite(k->rms_norm(p, p, values(norm), n, a->eps)) != 0;
+    if (!finite) atomic_store_explicit(&j->bad, 1, memory_order_relaxed);
+    for (uint32_t h = 0; h < n_head; h++)
+        (a->rope->adjacent ? k->rope_adjacent : k->rope_half)(x + (size_t)h * a->dk, cs,
+                                                              a->rope->n_rot);
 }
 
 static void finish_token(void *arg, uint32_t t, unsigned worker)
@@ -64,9 +70,9 @@ static void finish_token(void *arg, uint32_t t, unsigned worker)
     if (a->bq) kern->add(q, values(a->bq), (size_t)a->n_head * a->dk);
     if (a->bk) kern->add(k, values(a->bk), (size_t)a->n_kv * a->dk);
     if (a->bv) kern->add(v, values(a->bv), (size_t)a->n_kv * a->dv);
-    for (uint32_t h = 0; h < a->n_head; h++) finish_head(j, q + (size_t)h * a->dk, a->q_norm, cs);
+    finish_heads(j, q, a->n_head, a->q_norm, cs);
+    finish_heads(j, k, a->n_kv, a->k_norm, cs);
     for (uint32_t h = 0; h < a->n_kv; h++) {
-        finish_head(j, k + (size_t)h * a->dk, a->k_norm, cs);
         kern->kv_store[kv->type](kv->k + (j->pos0 + t) * kv->k_stride + h * kv->k_head_bytes,
                                  k + (size_t)h * a->dk, a->dk);
         kern->kv_store[kv->type](kv->v + (j->pos0 + t) * kv->v_stride + h * kv->v_head_bytes,

@@ -12,7 +12,8 @@ struct sm_gqa {
     const struct sm_weight *wqkv;            /* {E, n_head dk + n_kv (dk + dv)} or NULL, then: */
     const struct sm_weight *wq, *wk, *wv;    /* {E, n_head dk} {E, n_kv dk} {E, n_kv dv} */
     const struct sm_weight *bq, *bk, *bv, *bo;
-    const struct sm_weight *q_norm, *k_norm; /* {dk} per head, before the rotation */
+    const struct sm_weight *q_norm, *k_norm; /* {dk} per head, before the rotation; or, with */
+    bool norm_rows;                          /* norm_rows, {n_head dk} {n_kv dk} over all heads */
     const struct sm_weight *wo;              /* {n_head dv, E} */
     uint32_t window;                         /* positions seen, 0: all */
     float eps;

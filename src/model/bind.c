@@ -107,8 +107,11 @@ smol_status sm_bind_gqa(struct sm_bind *b, const struct sm_gqa_names *n, struct 
         SM_TRY(sm_bind_vector(b, n->v, "bias", a->n_kv * a->dv, true, &a->bv));
         SM_TRY(sm_bind_vector(b, n->o, "bias", E, true, &a->bo));
     }
-    SM_TRY(sm_bind_vector(b, n->q_norm, "weight", a->dk, false, &a->q_norm));
-    return sm_bind_vector(b, n->k_norm, "weight", a->dk, false, &a->k_norm);
+    a->norm_rows = n->norm_rows;
+    SM_TRY(sm_bind_vector(b, n->q_norm, "weight", (a->norm_rows ? a->n_head : 1) * a->dk, false,
+                          &a->q_norm));
+    return sm_bind_vector(b, n->k_norm, "weight", (a->norm_rows ? a->n_kv : 1) * a->dk, false,
+                          &a->k_norm);
 }
 
 /* SwiGLU matrices; the width is what the gate has. */

@@ -18,6 +18,7 @@ struct sm_gqa_names {
     const char *qkv;       /* fused q, k, v rows; used instead of the three when it is there */
     const char *q, *k, *v, *o;
     const char *q_norm, *k_norm;
+    bool norm_rows;        /* the norms act on the rows of all heads together */
     bool biases;           /* q.bias, k.bias, v.bias, o.bias may exist */
 };
 struct sm_moe_names {
@@ -44,7 +45,8 @@ struct sm_arch {
     smol_status (*bind_mixer)(struct sm_bind *b, struct sm_layer *l);
 };
 
-extern const struct sm_arch sm_arch_llama, sm_arch_qwen3, sm_arch_qwen3moe, sm_arch_bailingmoe2;
+extern const struct sm_arch sm_arch_llama, sm_arch_qwen3, sm_arch_qwen3moe, sm_arch_bailingmoe2,
+    sm_arch_olmoe;
 
 /* ---- pieces for the arch_*.c files ----------------------------------------------------------- */
 

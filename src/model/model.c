@@ -6,7 +6,7 @@
 #include <string.h>
 
 static const struct sm_arch *const archs[] = {&sm_arch_llama, &sm_arch_qwen3, &sm_arch_qwen3moe,
-                                              &sm_arch_bailingmoe2};
+                                              &sm_arch_bailingmoe2, &sm_arch_olmoe};
 #define N_ARCHS (sizeof archs / sizeof *archs)
 
 void sm_model_arch_names(char *buf, size_t n)
@@ -22,7 +22,7 @@ const char *sm_model_arch(const struct sm_model *m) { return m->arch->name; }
 static smol_status find_arch(const struct sm_gguf *g, const struct sm_arch **out, smol_error *err)
 {
     struct sm_str name = {0};
-    char names[128];
+    char names[256];
     SM_TRY(sm_gguf_str(g, "general.architecture", &name, NULL, err));
     for (size_t i = 0; i < N_ARCHS; i++) {
         if (name.n != strlen(archs[i]->name) || memcmp(name.p, archs[i]->name, name.n)) continue;
