@@ -51,7 +51,7 @@ static void put_byte(struct sink *s, const char *p, size_t n)
 {
     const int hi = n == 6 && !memcmp(p, "<0x", 3) && p[5] == '>' ? hex_digit(p[3]) : -1;
     const int lo = hi >= 0 ? hex_digit(p[4]) : -1;
-    const char byte = (char)(hi << 4 | lo);
+    const char byte = (char)(hi * 16 + lo);
     if (hi >= 0 && lo >= 0) put(s, &byte, 1);
     else put(s, p, n);
 }
