@@ -17,6 +17,9 @@
 #pragma weak sm_cmd_eval
 #pragma weak sm_cmd_inspect
 #pragma weak sm_cmd_tokenize
+#pragma weak sm_cmd_bench
+#pragma weak sm_cmd_synth
+#pragma weak sm_synth_help
 
 static const struct sm_command commands[] = {
     {"run", "MODEL [-p TEXT | -f FILE]", "answer a prompt, or continue a text", sm_cmd_run,
@@ -29,6 +32,10 @@ static const struct sm_command commands[] = {
      sm_cmd_inspect, SM_CMD_INSPECT, 0, 1, "no file given"},
     {"tokenize", "MODEL [-p TEXT | -f FILE]", "print the token ids of a text", sm_cmd_tokenize,
      SM_CMD_TOKENIZE, 1, 1, "no model given"},
+    {"bench", "MODEL | --kernels | --flash PATH", "measure a model, the kernels or a flash chip",
+     sm_cmd_bench, SM_CMD_BENCH, 0, 1, ""},
+    {"synth", "SHAPE OUT", "write a model of a known shape with made-up weights, to measure a device",
+     sm_cmd_synth, SM_CMD_SYNTH, 2, 2, "a shape and a file to write are needed"},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
@@ -79,6 +86,7 @@ static void print_command(FILE *f, const struct sm_command *c)
 {
     fprintf(f, "usage: smol %s %s [options]\n%s.\n\n", c->name, c->args, c->summary);
     sm_options_print_help(f, c->bit);
+    if (c->bit == SM_CMD_SYNTH) sm_synth_help(f);
 }
 
 static void print_man(FILE *f)

@@ -37,6 +37,10 @@ int sm_cmd_run(const struct sm_options *o, int argc, char **argv);
 int sm_cmd_plan(const struct sm_options *o, int argc, char **argv);
 int sm_cmd_eval(const struct sm_options *o, int argc, char **argv);
 int sm_cmd_inspect(const struct sm_options *o, int argc, char **argv);
+int sm_cmd_bench(const struct sm_options *o, int argc, char **argv);
+int sm_cmd_synth(const struct sm_options *o, int argc, char **argv);
+/* What --help says besides the options: names of shapes and formats. */
+void sm_synth_help(FILE *f);
 int sm_cmd_tokenize(const struct sm_options *o, int argc, char **argv);
 
 #endif

@@ -18,6 +18,7 @@
 #define SM_CMD_BENCH (1u << 5)
 #define SM_CMD_INSPECT (1u << 6)
 #define SM_CMD_TOKENIZE (1u << 7)
+#define SM_CMD_SYNTH (1u << 8)
 /* Those that load a model and compute. */
 #define SM_CMD_COMPUTE (SM_CMD_RUN | SM_CMD_CHAT | SM_CMD_SERVE | SM_CMD_EVAL | SM_CMD_BENCH)
 /* Those that print text made by the model. */
@@ -49,6 +50,18 @@ struct sm_options {
     const char *text;   /* --text: path */
     const char *tokens; /* --tokens: "1,2,3", as given */
     const char *logits; /* --logits: path */
+
+    /* bench */
+    bool bench_kernels;
+    const char *bench_flash;  /* --flash: a file or folder */
+    const char *bench_depths; /* --depths: "0,512", as given */
+    uint32_t bench_prompt, bench_gen, bench_runs, bench_ms;
+
+    /* synth */
+    const char *types;   /* --types: a mix of formats; NULL: the shape's own */
+    float skew, drift;
+    int64_t synth_seed;
+    uint32_t n_layers;   /* 0: the shape's */
 
     /* where things live and who computes; 0 = the plan decides */
     uint64_t memory_bytes;
