@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "graph/gqa.h"
-#include "base/fmath.h"
 
 #include <assert.h>
 #include <math.h>
 #include <stdatomic.h>
-#include <string.h>
 
 /* Where q, k and v of a token stand in its row of g->qkv. A fused matrix leaves no gaps. */
 struct row_map { uint32_t k, v, all; };
@@ -40,6 +38,9 @@ struct token_job {
     struct row_map map;
     uint32_t pos0;
     atomic_int bad;
+    struct sm_attend core;
+    struct sm_attend_split cut;
+    uint32_t first; /* token of the first item */
 };
 
 /* Norm and rotation of n_head heads of queries or keys. */
@@ -58,12 +59,21 @@ static void finish_heads(struct token_job *j, float *x, uint32_t n_head,
                                                               a->rope->n_rot);
 }
 
+static void store_token(const struct token_job *j, uint32_t t)
+{
+    const struct sm_gqa *a = j->a;
+    const float *k = j->g->qkv + (size_t)t * j->map.all + j->map.k;
+    const float *v = j->g->qkv + (size_t)t * j->map.all + j->map.v;
+    for (uint32_t h = 0; h < a->n_kv; h++)
+        sm_kv_store(j->g->kern, j->kv, j->pos0 + t, h, k + (size_t)h * a->dk,
+                    v + (size_t)h * a->dv);
+}
+
 static void finish_token(void *arg, uint32_t t, unsigned worker)
 {
     struct token_job *j = arg;
     const struct sm_gqa *a = j->a;
     const struct sm_kern *kern = j->g->kern;
-    struct sm_kv_cache *kv = j->kv;
     float *q = j->g->qkv + (size_t)t * j->map.all, *k = q + j->map.k, *v = q + j->map.v;
     const float *cs = j->g->rope_cs + (size_t)t * a->rope->n_rot;
     (void)worker;
@@ -72,71 +82,46 @@ static void finish_token(void *arg, uint32_t t, unsigned worker)
     if (a->bv) kern->add(v, values(a->bv), (size_t)a->n_kv * a->dv);
     finish_heads(j, q, a->n_head, a->q_norm, cs);
     finish_heads(j, k, a->n_kv, a->k_norm, cs);
-    for (uint32_t h = 0; h < a->n_kv; h++) {
-        kern->kv_store[kv->type](kv->k + (j->pos0 + t) * kv->k_stride + h * kv->k_head_bytes,
-                                 k + (size_t)h * a->dk, a->dk);
-        kern->kv_store[kv->type](kv->v + (j->pos0 + t) * kv->v_stride + h * kv->v_head_bytes,
-                                 v + (size_t)h * a->dv, a->dv);
-    }
+    if (!j->kv->ring) store_token(j, t);
 }
 
-/* ---- attention: one item is one token and one key/value head ----------------------------------- */
-
-/* Join chunk (cm, cl, co) to the running (m, l, o) of n_q heads. */
-static void join_chunk(struct sm_attn_scratch *s, uint32_t n_q, uint32_t dv, bool first)
-{
-    for (uint32_t h = 0; h < n_q; h++) {
-        float *o = s->o + (size_t)h * dv;
-        const float *co = s->co + (size_t)h * dv;
-        if (first) {
-            s->m[h] = s->cm[h];
-            s->l[h] = s->cl[h];
-            memcpy(o, co, dv * sizeof *o);
-            continue;
-        }
-        const float m = s->m[h] > s->cm[h] ? s->m[h] : s->cm[h];
-        const float keep = sm_exp_f32(s->m[h] - m), part = sm_exp_f32(s->cm[h] - m);
-        s->l[h] = fmaf(s->cl[h], part, s->l[h] * keep);
-        for (uint32_t d = 0; d < dv; d++) o[d] = fmaf(co[d], part, o[d] * keep);
-        s->m[h] = m;
-    }
-}
+/* ---- attention: one item is one token and some heads that share a key/value head --------------- */
 
 static void attend(void *arg, uint32_t item, unsigned worker)
 {
     const struct token_job *j = arg;
     const struct sm_gqa *a = j->a;
-    const struct sm_kv_cache *kv = j->kv;
-    struct sm_attn_scratch *s = &j->g->attn_scratch[worker];
-    const uint32_t t = item / a->n_kv, head = item % a->n_kv, n_q = a->n_head / a->n_kv;
-    const uint32_t end = j->pos0 + t + 1; /* one past the last visible position */
-    const uint32_t begin = a->window && end > a->window ? end - a->window : 0;
-    struct sm_attn_chunk c = {
-        .q = j->g->qkv + (size_t)t * j->map.all + (size_t)head * n_q * a->dk, .ldq = a->dk,
-        .k_stride = kv->k_stride, .v_stride = kv->v_stride, .n_q = n_q, .dk = a->dk, .dv = a->dv,
-        .scale = (float)(1 / sqrt((double)a->dk)), .m = s->cm, .l = s->cl, .o = s->co,
-        .ldo = a->dv};
-    for (uint32_t at = begin & ~255u; at < end; at += 256) {
-        c.k = kv->k + at * kv->k_stride + head * kv->k_head_bytes;
-        c.v = kv->v + at * kv->v_stride + head * kv->v_head_bytes;
-        c.first = begin > at ? begin - at : 0;
-        c.last = end - at < 256 ? end - at : 256;
-        j->g->kern->attn_chunk[kv->type](&c);
-        join_chunk(s, n_q, a->dv, at == (begin & ~255u));
+    const uint32_t t = j->first + item / j->cut.n_item;
+    sm_attend_item(j->g, worker, &j->core, j->kv, &j->cut, item % j->cut.n_item, j->pos0 + t,
+                   j->g->qkv + (size_t)t * j->map.all, a->dk,
+                   j->g->attn.x + (size_t)t * sm_pad8(a->n_head * a->dv));
+}
+
+static void attend_all(struct token_job *j, uint32_t n_tok)
+{
+    j->cut = sm_attend_cut(j->g, &j->core, j->kv->ring ? 1 : n_tok);
+    if (!j->kv->ring) {
+        sm_graph_for(j->g, n_tok * j->cut.n_item, attend, j);
+        return;
     }
-    float *out = j->g->attn.x + (size_t)t * sm_pad8(a->n_head * a->dv);
-    for (uint32_t h = 0; h < n_q; h++)
-        for (uint32_t d = 0; d < a->dv; d++)
-            out[(head * n_q + h) * a->dv + d] = s->o[(size_t)h * a->dv + d] / s->l[h];
+    /* in a ring the key of a token takes the place of one that the token before still sees */
+    for (; j->first < n_tok; j->first++) {
+        store_token(j, j->first);
+        sm_graph_for(j->g, j->cut.n_item, attend, j);
+    }
 }
 
 void sm_gqa_run(struct sm_graph *g, const struct sm_gqa *a, struct sm_kv_cache *kv,
                 struct sm_rows *in, uint32_t pos0, float *y)
 {
-    struct token_job j = {.g = g, .a = a, .kv = kv, .map = map_row(a), .pos0 = pos0};
+    struct token_job j = {
+        .g = g, .a = a, .kv = kv, .map = map_row(a), .pos0 = pos0,
+        .core = {.n_head = a->n_head, .n_kv = a->n_kv, .dk = a->dk, .dv = a->dv,
+                 .window = a->window, .scale = (float)(1 / sqrt((double)a->dk)),
+                 .sinks = values(a->sinks)}};
     const size_t ld = j.map.all;
     struct sm_product p[3];
-    assert(pos0 + in->n_tok <= kv->capacity);
+    assert(kv->ring || pos0 + in->n_tok <= kv->capacity);
     if (a->wqkv) {
         p[0] = project(g, a->wqkv, in, g->qkv, ld);
         sm_graph_products(g, p, 1);
@@ -148,7 +133,7 @@ void sm_gqa_run(struct sm_graph *g, const struct sm_gqa *a, struct sm_kv_cache *
     }
     sm_graph_for(g, in->n_tok, finish_token, &j);
     if (j.bad && g->bad_layer < 0) g->bad_layer = g->layer;
-    sm_graph_for(g, in->n_tok * a->n_kv, attend, &j);
+    attend_all(&j, in->n_tok);
     struct sm_rows out = sm_rows_of(&g->attn, in->n_tok, a->n_head * a->dv);
     sm_graph_linear(g, a->wo, a->bo, &out, y, sm_pad8(a->wo->n_out));
 }

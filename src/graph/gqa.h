@@ -4,7 +4,7 @@
 #ifndef SM_GQA_H
 #define SM_GQA_H
 
-#include "graph/kv.h"
+#include "graph/attend.h"
 #include "graph/rope.h"
 
 struct sm_gqa {
@@ -15,6 +15,7 @@ struct sm_gqa {
     const struct sm_weight *q_norm, *k_norm; /* {dk} per head, before the rotation; or, with */
     bool norm_rows;                          /* norm_rows, {n_head dk} {n_kv dk} over all heads */
     const struct sm_weight *wo;              /* {n_head dv, E} */
+    const struct sm_weight *sinks;           /* {n_head} F32 or NULL */
     uint32_t window;                         /* positions seen, 0: all */
     float eps;
     const struct sm_rope *rope;

@@ -41,10 +41,11 @@ struct sm_graph_dims {
     uint32_t n_vocab;
     uint32_t n_rot;        /* rotated channels */
     uint32_t max_q_per_kv, max_dv;
+    uint32_t max_ring_head; /* key and value channels of a head of a sliding window */
     uint32_t n_logit_rows; /* rows of logits held at once */
 };
 
-struct sm_attn_scratch { float *m, *l, *o, *cm, *cl, *co; };
+struct sm_attn_scratch { float *m, *l, *o, *cm, *cl, *co; uint8_t *ring; };
 
 struct sm_graph {
     const struct sm_kern *kern;

@@ -13,14 +13,24 @@ size_t sm_kv_head_bytes(enum sm_kv_type type, uint32_t n)
 }
 
 void sm_kv_layout(struct sm_kv_cache *c, struct sm_arena *a, enum sm_kv_type type, uint32_t n_kv,
-                  uint32_t dk, uint32_t dv, uint32_t capacity)
+                  uint32_t dk, uint32_t dv, uint32_t capacity, uint32_t window)
 {
+    const bool ring = window && window < capacity;
+    if (ring) capacity = window;
     *c = (struct sm_kv_cache){.type = type, .n_kv = n_kv, .dk = dk, .dv = dv,
-                              .capacity = capacity};
+                              .capacity = capacity, .ring = ring};
     c->k_head_bytes = sm_kv_head_bytes(type, dk);
     c->v_head_bytes = sm_kv_head_bytes(type, dv);
     c->k_stride = c->k_head_bytes * n_kv;
     c->v_stride = c->v_head_bytes * n_kv;
     c->k = sm_arena_take(a, c->k_stride * capacity);
     c->v = sm_arena_take(a, c->v_stride * capacity);
+}
+
+void sm_kv_store(const struct sm_kern *kern, struct sm_kv_cache *c, uint32_t pos, uint32_t head,
+                 const float *k, const float *v)
+{
+    const size_t row = c->ring ? pos % c->capacity : pos;
+    kern->kv_store[c->type](c->k + row * c->k_stride + head * c->k_head_bytes, k, c->dk);
+    kern->kv_store[c->type](c->v + row * c->v_stride + head * c->v_head_bytes, v, c->dv);
 }

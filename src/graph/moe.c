@@ -28,20 +28,26 @@ static struct sm_product expert_product(struct sm_graph *g, const struct sm_expe
 
 struct hidden_job {
     struct sm_graph *g;
+    const struct sm_moe *m;
+    const struct sm_expert *e; /* of each item, or of all (one_expert) */
+    bool one_expert;
     struct sm_rows *rows; /* of g->hidden, all items */
     const unsigned *item; /* which rows, or NULL: 0.. */
     uint32_t n;
     unsigned block;       /* activation block of the down matrix, 0: floats */
 };
 
-/* silu(gate) * up of one row, and its quantised form. */
+/* Gate and up of one row to hidden, and its quantised form. */
 static void hidden_row(void *arg, uint32_t i, unsigned worker)
 {
     const struct hidden_job *j = arg;
     const struct sm_kern *k = j->g->kern;
     const size_t r = j->item ? j->item[i] : i, at = r * sm_pad8(j->n), n = j->n;
     (void)worker;
-    k->silu_mul(j->g->hidden.x + at, j->g->gate + at, j->g->up + at, n);
+    const struct sm_expert *e = &j->e[j->one_expert ? 0 : i];
+    if (e->gate_bias) k->add(j->g->gate + at, e->gate_bias, n);
+    if (e->up_bias) k->add(j->g->up + at, e->up_bias, n);
+    sm_gate_apply(k, &j->m->form, j->g->hidden.x + at, j->g->gate + at, j->g->up + at, n);
     if (j->block) {
         const struct sm_acts *a = &j->rows->acts[j->block == 256];
         (j->block == 256 ? k->quantize_256 : k->quantize_32)(
@@ -105,7 +111,7 @@ static smol_status run_set(struct sm_graph *g, const struct sm_moe *m, struct ex
     }
     sm_graph_products(g, p, 2 * set->n);
     struct sm_rows h = sm_rows_of(&g->hidden, m->router.n_used, m->n_ffn);
-    struct hidden_job j = {g, &h, set->item, m->n_ffn, act_block(&pi->down)};
+    struct hidden_job j = {g, m, set->e, false, &h, set->item, m->n_ffn, act_block(&pi->down)};
     sm_graph_for(g, set->n, hidden_row, &j);
     h.made[0] = h.made[1] = true; /* the form that is needed */
     for (unsigned i = 0; i < set->n; i++) {
@@ -115,7 +121,11 @@ static smol_status run_set(struct sm_graph *g, const struct sm_moe *m, struct ex
                               g->expert_out + set->item[i] * ld_out);
     }
     sm_graph_products(g, p, set->n);
-    for (unsigned i = 0; i < set->n; i++) sm_pager_give(g->store, set->item[i]);
+    for (unsigned i = 0; i < set->n; i++) {
+        if (set->e[i].down_bias)
+            g->kern->add(g->expert_out + set->item[i] * ld_out, set->e[i].down_bias, pi->down.n_out);
+        sm_pager_give(g->store, set->item[i]);
+    }
     return SMOL_OK;
 }
 
@@ -174,15 +184,17 @@ static void gather_row(void *arg, uint32_t i, unsigned worker)
     }
 }
 
-struct spread_job { struct sm_graph *g; const uint32_t *use; uint32_t k; };
+struct spread_job { struct sm_graph *g; const float *bias; const uint32_t *use; uint32_t k; };
 
 static void spread_row(void *arg, uint32_t i, unsigned worker)
 {
     const struct spread_job *j = arg;
     const uint32_t ld = sm_pad8(j->g->dims.n_embd), use = j->use[i];
+    float *out = j->g->expert_out + (size_t)i * ld;
     (void)worker;
-    j->g->kern->axpy(j->g->acc + (size_t)(use / j->k) * ld, j->g->weight[use],
-                     j->g->expert_out + (size_t)i * ld, j->g->dims.n_embd);
+    if (j->bias) j->g->kern->add(out, j->bias, j->g->dims.n_embd);
+    j->g->kern->axpy(j->g->acc + (size_t)(use / j->k) * ld, j->g->weight[use], out,
+                     j->g->dims.n_embd);
 }
 
 /* One expert with all of its tokens, added into g->acc. */
@@ -202,14 +214,14 @@ static smol_status run_expert(struct sm_graph *g, const struct sm_moe *m, unsign
                                     expert_product(g, up, m->n_ffn, e->up, &rows, g->up)};
     sm_graph_products(g, p, 2);
     struct sm_rows h = sm_rows_of(&g->hidden, n_tok, m->n_ffn);
-    struct hidden_job hj = {g, &h, NULL, m->n_ffn, act_block(&pi->down)};
+    struct hidden_job hj = {g, m, e, true, &h, NULL, m->n_ffn, act_block(&pi->down)};
     sm_graph_for(g, n_tok, hidden_row, &hj);
     h.made[0] = h.made[1] = true;
     SM_TRY(sm_pager_take_down(g->store, item, err));
     const struct sm_product d =
         expert_product(g, &pi->down, pi->down.n_out, e->down, &h, g->expert_out);
     sm_graph_products(g, &d, 1);
-    struct spread_job sj = {g, g->users + first, k};
+    struct spread_job sj = {g, e->down_bias, g->users + first, k};
     sm_graph_for(g, n_tok, spread_row, &sj);
     sm_pager_give(g->store, item);
     return SMOL_OK;
@@ -240,7 +252,7 @@ smol_status sm_moe_run(struct sm_graph *g, const struct sm_moe *m, struct sm_row
     const uint32_t n_tok = in->n_tok, k = m->router.n_used, n_embd = g->dims.n_embd;
     unsigned n_touched = k;
     smol_status st;
-    sm_graph_linear(g, m->router_w, NULL, in, g->router, sm_pad8(m->router.n_expert));
+    sm_graph_linear(g, m->router_w, m->router_b, in, g->router, sm_pad8(m->router.n_expert));
     struct route_job rj = {g, m};
     sm_graph_for(g, n_tok, route_token, &rj);
     for (uint32_t t = 0; t < n_tok; t++)

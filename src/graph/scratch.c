@@ -32,6 +32,8 @@ static void attn_layout(struct sm_graph *g, struct sm_arena *a, unsigned n_threa
         s.cl = SM_ARENA_NEW(a, float, nq);
         s.o = SM_ARENA_NEW(a, float, (size_t)nq * dv);
         s.co = SM_ARENA_NEW(a, float, (size_t)nq * dv);
+        /* keys and values of a chunk, in the largest format */
+        s.ring = sm_arena_take(a, (size_t)256 * g->dims.max_ring_head * sizeof(float));
         if (a->base) g->attn_scratch[i] = s;
     }
 }

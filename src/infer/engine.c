@@ -62,7 +62,7 @@ static smol_status read_header(struct sm_engine *e, const char *path, const smol
     if (e->tok && sm_tok_n_vocab(e->tok) > e->model->hp.n_vocab)
         return SM_FAIL(err, FORMAT, "the vocabulary has %u tokens, the embedding only %u rows",
                        sm_tok_n_vocab(e->tok), e->model->hp.n_vocab);
-    if (!sm_model_kv_bytes(e->model, e->kv_type))
+    if (!sm_model_kv_fits(e->model, e->kv_type))
         return SM_FAIL(err, ARG, "this model's heads cannot be held in q8_0: their width is not a "
                                  "multiple of 32");
     return SMOL_OK;
@@ -109,6 +109,7 @@ static smol_status make_plan(struct sm_engine *e, const smol_params *p, struct s
         {"program and libraries", PROGRAM_BYTES},
         {"file header", sm_gguf_memory(e->gguf)},
         {"vocabulary", e->tok ? sm_tok_memory(e->tok) : 0},
+        {"keys and values of windows", sm_model_window_bytes(m, e->kv_type, UINT32_MAX)},
         {"layer tables", sizeof *m + m->hp.n_layer * (sizeof *m->layers + sizeof *e->state)}};
     const struct sm_pool_info *pool = n_pools ? sm_store_pool(e->store, 0) : NULL;
     struct sm_plan_input in = {

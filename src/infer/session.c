@@ -58,6 +58,7 @@ smol_status sm_session_sync(struct sm_session *s, const int32_t *tokens, size_t 
     while (same < n && same < s->n && tokens[same] == e->tokens[same]) same++;
     if (same == n && same == s->n && s->have_logits) return SMOL_OK;
     if (same == n && n > 0) same--; /* the last token is read again for its logits */
+    if (same < s->n && !sm_model_keeps(e->model, s->n, same)) same = 0;
     s->n = same;
     s->have_logits = false;
     e->n_prompt += n - same;

@@ -107,6 +107,7 @@ smol_status sm_bind_gqa(struct sm_bind *b, const struct sm_gqa_names *n, struct 
         SM_TRY(sm_bind_vector(b, n->v, "bias", a->n_kv * a->dv, true, &a->bv));
         SM_TRY(sm_bind_vector(b, n->o, "bias", E, true, &a->bo));
     }
+    SM_TRY(sm_bind_vector(b, n->sinks, "weight", a->n_head, false, &a->sinks));
     a->norm_rows = n->norm_rows;
     SM_TRY(sm_bind_vector(b, n->q_norm, "weight", (a->norm_rows ? a->n_head : 1) * a->dk, false,
                           &a->q_norm));
@@ -138,6 +139,17 @@ static smol_status expert_tensor(struct sm_bind *b, const char *base, uint64_t n
     return check_shape(b, *out, n_in, n_out, b->m->hp.n_expert);
 }
 
+/* The biases of a stacked matrix, {n_out, n_expert}; *out NULL: the file has none. */
+static smol_status expert_bias(struct sm_bind *b, const char *base,
+                               const struct sm_tensor_info *matrix,
+                               const struct sm_tensor_info **out)
+{
+    char name[NAME_MAX_BYTES];
+    name_of(b, base, "bias", name);
+    *out = matrix ? sm_gguf_find_tensor(b->g, name) : NULL;
+    return *out ? check_shape(b, *out, matrix->dim[1], b->m->hp.n_expert, 1) : SMOL_OK;
+}
+
 static smol_status bind_experts(struct sm_bind *b, const struct sm_moe_names *n, struct sm_moe *moe)
 {
     const uint32_t E = b->m->hp.n_embd;
@@ -155,6 +167,11 @@ static smol_status bind_experts(struct sm_bind *b, const struct sm_moe_names *n,
         SM_TRY(expert_tensor(b, n->up, E, moe->n_ffn, &t.up));
     }
     SM_TRY(expert_tensor(b, n->down, moe->n_ffn, E, &t.down));
+    if (n->biases) {
+        SM_TRY(expert_bias(b, t.up ? n->gate : n->gate_up, t.gate, &t.gate_bias));
+        SM_TRY(expert_bias(b, n->up, t.up, &t.up_bias));
+        SM_TRY(expert_bias(b, n->down, t.down, &t.down_bias));
+    }
     return sm_store_add_experts(b->store, &t, &moe->pool, b->err);
 }
 
@@ -167,6 +184,9 @@ static smol_status sm_bind_moe(struct sm_bind *b, const struct sm_moe_names *n, 
         .n_group = hp->n_group, .n_group_used = hp->n_group_used, .normalize = hp->expert_norm,
         .scale = hp->expert_scale};
     SM_TRY(sm_bind_matrix(b, n->router, hp->n_embd, hp->n_expert, &moe->router_w));
+    moe->form = n->form;
+    if (n->biases)
+        SM_TRY(sm_bind_vector(b, n->router, "bias", hp->n_expert, true, &moe->router_b));
     SM_TRY(sm_bind_vector(b, n->choice_bias, "bias", hp->n_expert, true, choice_bias));
     SM_TRY(bind_experts(b, n, moe));
     moe->has_shared = sm_bind_has(b, n->shared_gate);

@@ -20,12 +20,15 @@ struct sm_gqa_names {
     const char *q_norm, *k_norm;
     bool norm_rows;        /* the norms act on the rows of all heads together */
     bool biases;           /* q.bias, k.bias, v.bias, o.bias may exist */
+    const char *sinks;     /* scores without a value, one a query head */
 };
 struct sm_moe_names {
     const char *router, *choice_bias; /* choice_bias + ".bias" */
     const char *gate, *up, *down;     /* stacked experts */
     const char *gate_up;              /* fused form of the first two */
     const char *shared_gate, *shared_up, *shared_down;
+    bool biases;                      /* router.bias, gate.bias, up.bias, down.bias may exist */
+    struct sm_gate form;              /* of the routed experts */
 };
 
 struct sm_arch {
@@ -46,7 +49,7 @@ struct sm_arch {
 };
 
 extern const struct sm_arch sm_arch_llama, sm_arch_qwen3, sm_arch_qwen3moe, sm_arch_bailingmoe2,
-    sm_arch_olmoe;
+    sm_arch_olmoe, sm_arch_gpt_oss;
 
 /* ---- pieces for the arch_*.c files ----------------------------------------------------------- */
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 static const struct sm_arch *const archs[] = {&sm_arch_llama, &sm_arch_qwen3, &sm_arch_qwen3moe,
-                                              &sm_arch_bailingmoe2, &sm_arch_olmoe};
+                                              &sm_arch_bailingmoe2, &sm_arch_olmoe, &sm_arch_gpt_oss};
 #define N_ARCHS (sizeof archs / sizeof *archs)
 
 void sm_model_arch_names(char *buf, size_t n)
@@ -95,6 +95,7 @@ struct sm_graph_dims sm_model_dims(const struct sm_model *m, uint32_t max_tok,
         d.max_attn_out = max_u32(d.max_attn_out, a->n_head * a->dv);
         d.max_q_per_kv = max_u32(d.max_q_per_kv, a->n_head / a->n_kv);
         d.max_dv = max_u32(d.max_dv, a->dv);
+        if (a->window) d.max_ring_head = max_u32(d.max_ring_head, a->dk + a->dv);
         if (!l->is_moe) {
             d.max_ffn = max_u32(d.max_ffn, l->dense.gate->n_out);
             continue;
@@ -105,16 +106,49 @@ struct sm_graph_dims sm_model_dims(const struct sm_model *m, uint32_t max_tok,
     return d;
 }
 
+/* Bytes of the keys and values of one position in a layer. */
+static size_t position_bytes(const struct sm_layer *l, enum sm_kv_type type)
+{
+    const struct sm_gqa *a = &l->gqa;
+    return a->n_kv * (sm_kv_head_bytes(type, a->dk) + sm_kv_head_bytes(type, a->dv));
+}
+
+bool sm_model_kv_fits(const struct sm_model *m, enum sm_kv_type type)
+{
+    for (uint32_t i = 0; i < m->hp.n_layer; i++) {
+        const struct sm_gqa *a = &m->layers[i].gqa;
+        if (!sm_kv_head_bytes(type, a->dk) || !sm_kv_head_bytes(type, a->dv)) return false;
+    }
+    return true;
+}
+
 size_t sm_model_kv_bytes(const struct sm_model *m, enum sm_kv_type type)
 {
     size_t sum = 0;
+    for (uint32_t i = 0; i < m->hp.n_layer; i++)
+        if (!m->layers[i].gqa.window) sum += position_bytes(&m->layers[i], type);
+    return sum;
+}
+
+size_t sm_model_window_bytes(const struct sm_model *m, enum sm_kv_type type, uint32_t ctx)
+{
+    size_t sum = 0;
     for (uint32_t i = 0; i < m->hp.n_layer; i++) {
-        const struct sm_gqa *a = &m->layers[i].gqa;
-        const size_t k = sm_kv_head_bytes(type, a->dk), v = sm_kv_head_bytes(type, a->dv);
-        if (!k || !v) return 0;
-        sum += a->n_kv * (k + v);
+        const uint32_t w = m->layers[i].gqa.window;
+        sum += position_bytes(&m->layers[i], type) * (w < ctx ? w : ctx);
     }
     return sum;
+}
+
+bool sm_model_keeps(const struct sm_model *m, uint32_t n, uint32_t to)
+{
+    uint32_t window = 0; /* the smallest */
+    for (uint32_t i = 0; i < m->hp.n_layer; i++) {
+        const uint32_t w = m->layers[i].gqa.window;
+        if (w && (!window || w < window)) window = w;
+    }
+    /* a token at `to` sees to - window + 1 and on; a ring holds n - window and on */
+    return !window || n <= window || to + 1 >= n;
 }
 
 void sm_model_state_layout(const struct sm_model *m, struct sm_arena *a, struct sm_layer_state *st,
@@ -122,6 +156,6 @@ void sm_model_state_layout(const struct sm_model *m, struct sm_arena *a, struct 
 {
     for (uint32_t i = 0; i < m->hp.n_layer; i++) {
         const struct sm_gqa *q = &m->layers[i].gqa;
-        sm_kv_layout(&st[i].kv, a, type, q->n_kv, q->dk, q->dv, capacity);
+        sm_kv_layout(&st[i].kv, a, type, q->n_kv, q->dk, q->dv, capacity, q->window);
     }
 }

@@ -21,6 +21,7 @@ struct sm_hparams {
     uint32_t n_expert, n_used, n_group, n_group_used, gating;
     bool expert_norm;      /* expert_weights_norm */
     float expert_scale;    /* expert_weights_scale */
+    uint32_t window;       /* attention.sliding_window, 0: none */
     struct sm_rope_params rope;
 };
 
@@ -67,8 +68,14 @@ void sm_model_arch_names(char *buf, size_t n);
 /* Scratch sizes for batches of max_tok tokens and n_logit_rows rows of logits. */
 struct sm_graph_dims sm_model_dims(const struct sm_model *m, uint32_t max_tok,
                                    uint32_t n_logit_rows);
-/* Key/value bytes of one position, all layers; 0 when the format cannot hold a head. */
+/* False when the format cannot hold a head of this model. */
+bool sm_model_kv_fits(const struct sm_model *m, enum sm_kv_type type);
+/* Key/value bytes of one position in all layers that see the whole context. */
 size_t sm_model_kv_bytes(const struct sm_model *m, enum sm_kv_type type);
+/* Bytes of the rings of layers with a sliding window, for contexts up to ctx. */
+size_t sm_model_window_bytes(const struct sm_model *m, enum sm_kv_type type, uint32_t ctx);
+/* After n positions: is all still there that position `to` <= n and later ones need? */
+bool sm_model_keeps(const struct sm_model *m, uint32_t n, uint32_t to);
 /* Lay out the states st[n_layer] for `capacity` positions. */
 void sm_model_state_layout(const struct sm_model *m, struct sm_arena *a, struct sm_layer_state *st,
                            enum sm_kv_type type, uint32_t capacity);

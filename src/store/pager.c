@@ -234,6 +234,11 @@ static smol_status check_first_use(struct sm_store *s, struct sm_expert_pool *p,
     return SMOL_OK;
 }
 
+static const float *bias_of(const uint8_t *base, const struct sm_expert_shape *s)
+{
+    return s->n_out ? (const float *)(const void *)(base + s->offset_bytes) : NULL;
+}
+
 static void set_pointers(const struct sm_expert_pool *p, const struct sm_slot *sl,
                          struct sm_expert *e)
 {
@@ -243,6 +248,10 @@ static void set_pointers(const struct sm_expert_pool *p, const struct sm_slot *s
     e->down = base + i->down.offset_bytes;
     if (i->fused) e->up = e->gate + i->gate.slot_bytes / 2; /* whole groups on both sides */
     else e->up = base + i->up.offset_bytes;
+    e->gate_bias = bias_of(base, &i->gate_bias);
+    e->up_bias = i->fused && e->gate_bias ? e->gate_bias + i->gate_bias.n_in / 2
+                                          : bias_of(base, &i->up_bias);
+    e->down_bias = bias_of(base, &i->down_bias);
 }
 
 smol_status sm_pager_take(struct sm_store *s, unsigned *i, struct sm_expert *e, smol_error *err)

@@ -48,15 +48,18 @@ uint32_t sm_run_rows(uint32_t n_rows, size_t row_bytes, size_t bytes)
 void sm_piece_run(const struct sm_store *s, const struct sm_expert_pool *p, uint32_t slot,
                   uint32_t expert, uint32_t piece, struct sm_run *run, unsigned *half)
 {
+    static const uint8_t order[SM_PARTS] = {SM_PART_GATE, SM_PART_UP, SM_PART_GATE_BIAS,
+                                            SM_PART_UP_BIAS, SM_PART_DOWN, SM_PART_DOWN_BIAS};
     unsigned i = 0;
-    while (piece >= p->part[i].n_pieces) piece -= p->part[i++].n_pieces;
-    const struct sm_part *part = &p->part[i];
+    while (piece >= p->part[order[i]].n_pieces) piece -= p->part[order[i++]].n_pieces;
+    const struct sm_part *part = &p->part[order[i]];
     const struct sm_expert_shape *shape = part->shape;
     const uint32_t row0 = piece * part->rows_per_piece, left = shape->n_out - row0;
     const uint64_t row = (uint64_t)expert * shape->n_out + row0;
     const size_t before = shape->x8 ? (size_t)sm_x8_bytes(shape->type, row0, shape->n_in)
                                     : (size_t)row0 * part->row_bytes;
-    *half = i == SM_PART_DOWN ? SM_HALF_DOWN : SM_HALF_GATE_UP;
+    *half = order[i] == SM_PART_DOWN || order[i] == SM_PART_DOWN_BIAS ? SM_HALF_DOWN
+                                                                      : SM_HALF_GATE_UP;
     *run = (struct sm_run){
         .info = part->info,
         .file = s->file[part->info->file],

@@ -42,8 +42,9 @@ void sm_slot_start(struct sm_store *s, struct sm_expert_pool *p, struct sm_slot 
     sl->expert = expert;
     sl->generation++;
     sl->next_piece = 0;
-    sl->left[SM_HALF_GATE_UP] = p->part[SM_PART_GATE].n_pieces + p->part[SM_PART_UP].n_pieces;
-    sl->left[SM_HALF_DOWN] = p->part[SM_PART_DOWN].n_pieces;
+    sl->left[SM_HALF_DOWN] =
+        p->part[SM_PART_DOWN].n_pieces + p->part[SM_PART_DOWN_BIAS].n_pieces;
+    sl->left[SM_HALF_GATE_UP] = p->n_pieces - sl->left[SM_HALF_DOWN];
     sl->checked[SM_HALF_GATE_UP] = sl->checked[SM_HALF_DOWN] = false;
     sl->failed = false;
     sl->ahead = io_class != SM_IO_DEMAND;

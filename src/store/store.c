@@ -162,29 +162,30 @@ smol_status sm_store_add(struct sm_store *s, const struct sm_tensor_info *t, enu
 
 /* ---- expert pools ----------------------------------------------------------------------------- */
 
+/* n_rows of n_cols values of every expert of tensor t become part i. */
 static smol_status add_part(struct sm_store *s, struct sm_expert_pool *p, unsigned i,
-                            const struct sm_tensor_info *t, struct sm_expert_shape *shape,
-                            smol_error *err)
+                            const struct sm_tensor_info *t, uint64_t n_rows, uint64_t n_expert,
+                            struct sm_expert_shape *shape, smol_error *err)
 {
-    uint64_t n_rows;
-    if (!sm_mul_ok(t->dim[1], t->dim[2], &n_rows)) n_rows = UINT64_MAX;
-    if (t->n_dims < 3 || t->n_dims > 4 || t->dim[3] != 1 || t->dim[2] > SM_NO_SLOT)
+    uint64_t all_rows;
+    if (!sm_mul_ok(n_rows, n_expert, &all_rows)) all_rows = UINT64_MAX;
+    if (t->dim[3] != 1 || n_expert > SM_NO_SLOT)
         return SM_FAIL_AT(err, FORMAT, t->at, "tensor %s has no shape of experts (%u dimensions)",
                           t->name, (unsigned)t->n_dims);
-    SM_TRY(check_tensor(s, t, n_rows, err));
-    if (p->info.n_expert && p->info.n_expert != t->dim[2])
+    SM_TRY(check_tensor(s, t, all_rows, err));
+    if (p->info.n_expert && p->info.n_expert != n_expert)
         return SM_FAIL_AT(err, FORMAT, t->at, "tensor %s has %llu experts, its neighbour %u",
-                          t->name, (unsigned long long)t->dim[2], (unsigned)p->info.n_expert);
-    p->info.n_expert = (uint32_t)t->dim[2];
+                          t->name, (unsigned long long)n_expert, (unsigned)p->info.n_expert);
+    p->info.n_expert = (uint32_t)n_expert;
     const bool x8 = sm_type_is_x8(t->type);
     const uint64_t row_bytes = sm_row_bytes(t->type, t->dim[0]);
-    const uint64_t held = held_bytes(t->type, x8, t->dim[1], t->dim[0]);
+    const uint64_t held = held_bytes(t->type, x8, n_rows, t->dim[0]);
     if (held > SIZE_MAX / 8 - p->info.slot_bytes)
         return SM_FAIL_AT(err, NOMEM, t->at, "tensor %s is too large for this machine", t->name);
     *shape = (struct sm_expert_shape){
-        .type = t->type, .x8 = x8, .n_in = (uint32_t)t->dim[0], .n_out = (uint32_t)t->dim[1],
+        .type = t->type, .x8 = x8, .n_in = (uint32_t)t->dim[0], .n_out = (uint32_t)n_rows,
         .offset_bytes = p->info.slot_bytes, .slot_bytes = (size_t)held,
-        .file_bytes = row_bytes * t->dim[1]};
+        .file_bytes = row_bytes * n_rows};
     p->info.slot_bytes = sm_round_up(p->info.slot_bytes + (size_t)held, SM_ALIGN);
     p->info.expert_file_bytes += shape->file_bytes;
 
@@ -199,6 +200,32 @@ static smol_status add_part(struct sm_store *s, struct sm_expert_pool *p, unsign
     p->n_pieces += part->n_pieces;
     need_runs(s, shape->n_out, (size_t)row_bytes, (size_t)part->rows_per_piece * part->row_bytes);
     return SMOL_OK;
+}
+
+static smol_status add_matrix(struct sm_store *s, struct sm_expert_pool *p, unsigned i,
+                              const struct sm_tensor_info *t, struct sm_expert_shape *shape,
+                              smol_error *err)
+{
+    if (t->n_dims < 3)
+        return SM_FAIL_AT(err, FORMAT, t->at, "tensor %s has no shape of experts (%u dimensions)",
+                          t->name, (unsigned)t->n_dims);
+    return add_part(s, p, i, t, t->dim[1], t->dim[2], shape, err);
+}
+
+/* One bias a row of its matrix; NULL: none. */
+static smol_status add_bias(struct sm_store *s, struct sm_expert_pool *p, unsigned i,
+                            const struct sm_tensor_info *t, const struct sm_expert_shape *matrix,
+                            struct sm_expert_shape *shape, smol_error *err)
+{
+    if (!t) return SMOL_OK;
+    if (t->dim[0] != matrix->n_out || t->dim[2] != 1)
+        return SM_FAIL_AT(err, FORMAT, t->at, "tensor %s has %llu values an expert, expected %u",
+                          t->name, (unsigned long long)t->dim[0], (unsigned)matrix->n_out);
+    if (t->type != SM_F32)
+        return SM_FAIL_AT(err, UNSUPPORTED, t->at,
+                          "tensor %s has type %s, only F32 is supported here", t->name,
+                          sm_type_name(t->type));
+    return add_part(s, p, i, t, 1, t->dim[1], shape, err);
 }
 
 static smol_status grow_pools(struct sm_store *s, smol_error *err)
@@ -244,9 +271,13 @@ smol_status sm_store_add_experts(struct sm_store *s, const struct sm_expert_tens
     if (!p) return SM_FAIL(err, NOMEM, "no memory for a pool");
     p->info.fused = !t->up;
     p->index = s->n_pools;
-    SM_TRY_OUT(st, add_part(s, p, SM_PART_GATE, t->gate, &p->info.gate, err));
-    if (t->up) SM_TRY_OUT(st, add_part(s, p, SM_PART_UP, t->up, &p->info.up, err));
-    SM_TRY_OUT(st, add_part(s, p, SM_PART_DOWN, t->down, &p->info.down, err));
+    struct sm_pool_info *in = &p->info;
+    SM_TRY_OUT(st, add_matrix(s, p, SM_PART_GATE, t->gate, &in->gate, err));
+    if (t->up) SM_TRY_OUT(st, add_matrix(s, p, SM_PART_UP, t->up, &in->up, err));
+    SM_TRY_OUT(st, add_matrix(s, p, SM_PART_DOWN, t->down, &in->down, err));
+    SM_TRY_OUT(st, add_bias(s, p, SM_PART_GATE_BIAS, t->gate_bias, &in->gate, &in->gate_bias, err));
+    SM_TRY_OUT(st, add_bias(s, p, SM_PART_UP_BIAS, t->up_bias, &in->up, &in->up_bias, err));
+    SM_TRY_OUT(st, add_bias(s, p, SM_PART_DOWN_BIAS, t->down_bias, &in->down, &in->down_bias, err));
     SM_TRY_OUT(st, check_shapes(p, t->down, err));
     p->info.slot_bytes = sm_round_up(p->info.slot_bytes, sm_page_bytes());
     if (p->info.n_expert > s->n_expert_max) s->n_expert_max = p->info.n_expert;

@@ -49,8 +49,12 @@ SM_NODISCARD smol_status sm_store_add(struct sm_store *s, const struct sm_tensor
                                       smol_error *err);
 
 /* The expert matrices of one MoE layer: 3-D {n_in, n_out, n_expert}. Either gate and up, or one
- * fused gate_up (gate rows first; then up == NULL). Returns the pool index (0, 1, … in order). */
-struct sm_expert_tensors { const struct sm_tensor_info *gate, *up, *down; };
+ * fused gate_up (gate rows first; then up == NULL). Biases {n_out, n_expert} F32 or NULL; they live
+ * in the slots beside their matrices. Returns the pool index (0, 1, … in order). */
+struct sm_expert_tensors {
+    const struct sm_tensor_info *gate, *up, *down;
+    const struct sm_tensor_info *gate_bias, *up_bias, *down_bias;
+};
 SM_NODISCARD smol_status sm_store_add_experts(struct sm_store *s, const struct sm_expert_tensors *t,
                                               uint32_t *pool, smol_error *err);
 
@@ -67,6 +71,7 @@ struct sm_pool_info {
     uint32_t n_expert;
     bool fused;                              /* gate holds gate and up */
     struct sm_expert_shape gate, up, down;   /* up unused when fused */
+    struct sm_expert_shape gate_bias, up_bias, down_bias; /* one row; n_out 0: none */
     size_t slot_bytes;                       /* page-aligned stride */
     uint64_t expert_file_bytes;              /* all parts of one expert in the file */
 };
@@ -122,7 +127,10 @@ SM_NODISCARD smol_status sm_store_row(struct sm_store *s, const struct sm_weight
  * is missing goes through the other slots. n may exceed the number of slots. After an error the
  * caller calls sm_pager_end and gives up. */
 enum sm_order { SM_ORDER_ARRIVAL, SM_ORDER_ASCENDING };
-struct sm_expert { const uint8_t *gate, *up, *down; }; /* fused: up points into gate's matrix */
+struct sm_expert {
+    const uint8_t *gate, *up, *down; /* fused: up points into gate's matrix */
+    const float *gate_bias, *up_bias, *down_bias; /* NULL: none */
+};
 
 void sm_pager_begin(struct sm_store *s, uint32_t pool, const uint16_t *ids, unsigned n,
                     enum sm_order order);

@@ -71,7 +71,11 @@ enum sm_slot_state {
     SM_SLOT_FAILED    /* a read failed, none is under way; kept while pinned */
 };
 enum sm_io_class { SM_IO_DEMAND, SM_IO_NEXT, SM_IO_WARM, SM_IO_CLASSES };
-enum { SM_PART_GATE, SM_PART_UP, SM_PART_DOWN, SM_PARTS }; /* tensors of an expert */
+/* Tensors of an expert; sm_piece_run has the order in which they are read. */
+enum {
+    SM_PART_GATE, SM_PART_UP, SM_PART_DOWN, SM_MATRICES,
+    SM_PART_GATE_BIAS = SM_MATRICES, SM_PART_UP_BIAS, SM_PART_DOWN_BIAS, SM_PARTS
+};
 enum { SM_HALF_GATE_UP, SM_HALF_DOWN, SM_HALVES };         /* what becomes ready together */
 
 struct sm_slot {
@@ -90,7 +94,7 @@ struct sm_slot {
 };
 
 struct sm_part {
-    const struct sm_tensor_info *info; /* NULL: absent (up of a fused pair) */
+    const struct sm_tensor_info *info; /* NULL: absent (up of a fused pair, biases) */
     const struct sm_expert_shape *shape;
     size_t row_bytes;
     uint32_t rows_per_piece, n_pieces;

@@ -32,6 +32,7 @@ static const struct equal_case cases[] = {
     {"tests/data/models/rand-qwen3-k256-tq1_0.gguf", 0, 0, false, true, 0xc3173685e61e202e},
     {"tests/data/models/rand-qwen3-k256-tq2_0.gguf", 0, 0, false, false, 0xc3173685e61e202e},
     {"tests/data/models/rand-olmoe.gguf", 5, 16, false, true, 0x0377bd3fb99f4f07},
+    {"tests/data/models/rand-gpt-oss.gguf", 5, 8, false, true, 0xe7c3f98cd627a12f},
     {"models/tiny-moe.gguf", 5, 32, false, true, 0x5275963f684ca522},
 };
 

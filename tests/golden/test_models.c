@@ -26,6 +26,7 @@ static const struct test_case cases[] = {
     {"bailingmoe2", false, 1e-3},
     {"bailingmoe2-k256", true, 1e-3},
     {"olmoe", false, 1e-3},
+    {"gpt-oss", false, 1e-3},
     {"qwen3-k256", true, 1e-3},
     {"bailingmoe2-k256-q2_k", true, 1.5 * 0.228},
     {"qwen3-k256-q1_0", true, 1.5 * 0.207},
@@ -166,6 +167,19 @@ static void check_greedy(const struct test_case *c, const struct golden *g, smol
     TAP_OK(far == 0, "%s: greedy logits within %.3g of %.3g", c->name, worst, c->limit);
 }
 
+/* Back to the middle of the prompt: whatever a layer remembers has to go back with it. */
+static void check_return(const struct test_case *c, const struct golden *g, smol_session *s)
+{
+    smol_error err = {0};
+    const size_t half = g->n_tokens / 2;
+    double d = 1e9;
+    if (smol_session_sync(s, g->tokens, g->n_tokens, &err) == SMOL_OK &&
+        smol_session_sync(s, g->tokens, half, &err) == SMOL_OK)
+        d = distance(smol_session_logits(s), g->logits + (half - 1) * g->n_vocab, g->n_vocab);
+    TAP_OK(d <= c->limit, "%s: back to half of the prompt, logits within %.3g of %.3g %s", c->name,
+           d, c->limit, err.msg);
+}
+
 static void check_model(const struct test_case *c)
 {
     struct golden g;
@@ -196,6 +210,7 @@ static void check_model(const struct test_case *c)
         const double d = read ? distance(smol_session_logits(s), g.long_last, g.n_vocab) : 1e9;
         TAP_OK(d <= c->limit, "%s: last logits of a long prompt within %.3g of %.3g %s", c->name, d,
                c->limit, err.msg);
+        check_return(c, &g, s);
     }
     smol_session_free(s);
     smol_model_free(m);

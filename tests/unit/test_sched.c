@@ -19,17 +19,17 @@ static const struct store_shape shape = {
 
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static bool closed[2][N_EXPERT][SM_PARTS]; /* reads of these wait */
-static unsigned n_started[2][N_EXPERT][SM_PARTS];
+static bool closed[2][N_EXPERT][SM_MATRICES]; /* reads of these wait */
+static unsigned n_started[2][N_EXPERT][SM_MATRICES];
 static struct { uint8_t pool, expert, part; } reads[MAX_LOG];
 static unsigned n_log;
 
 static bool find(uint64_t at, unsigned *pool, unsigned *expert, unsigned *part)
 {
-    static const char *const names[SM_PARTS] = {"ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"};
+    static const char *const names[SM_MATRICES] = {"ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"};
     const uint64_t in = at + SM_IO_ALIGN - 1; /* a direct read starts up to a block early */
     for (unsigned l = 0; l < 2; l++) {
-        for (unsigned i = 0; i < SM_PARTS; i++) {
+        for (unsigned i = 0; i < SM_MATRICES; i++) {
             const struct sm_tensor_info *t = store_file_tensor(&f, (int)l, names[i]);
             if (in < t->at || in >= t->at + t->bytes) continue;
             *pool = l;
@@ -69,14 +69,14 @@ static void set(unsigned pool, unsigned expert, unsigned part, bool shut)
 
 static void set_expert(unsigned pool, unsigned expert, bool shut)
 {
-    for (unsigned i = 0; i < SM_PARTS; i++) set(pool, expert, i, shut);
+    for (unsigned i = 0; i < SM_MATRICES; i++) set(pool, expert, i, shut);
 }
 
 static unsigned started(unsigned pool, unsigned expert)
 {
     unsigned n = 0;
     (void)pthread_mutex_lock(&mu);
-    for (unsigned i = 0; i < SM_PARTS; i++) n += n_started[pool][expert][i];
+    for (unsigned i = 0; i < SM_MATRICES; i++) n += n_started[pool][expert][i];
     (void)pthread_mutex_unlock(&mu);
     return n;
 }

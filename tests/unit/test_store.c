@@ -139,7 +139,8 @@ static void test_hostile(const struct store_file *f)
     BAD(FORMAT, t.file = 1, dense);
     BAD(FORMAT, t = *gate, dense);
     struct sm_tensor_info t = *up;
-    const struct sm_expert_tensors other = {gate, &t, down}, flat = {dense, up, down};
+    const struct sm_expert_tensors other = {.gate = gate, .up = &t, .down = down},
+                                   flat = {.gate = dense, .up = up, .down = down};
     err = (smol_error){0};
     t.dim[2]--;
     t.bytes = sm_row_bytes(t.type, t.dim[0]) * t.dim[1] * t.dim[2];
@@ -155,7 +156,7 @@ static void test_hostile(const struct store_file *f)
     t = *down;
     t.dim[0] = 512;
     t.dim[1] /= 2;
-    const struct sm_expert_tensors wide = {gate, up, &t};
+    const struct sm_expert_tensors wide = {.gate = gate, .up = up, .down = &t};
     TAP_OK(sm_store_add_experts(s, &wide, &pool, &err) == SMOL_FORMAT, "down does not fit: %s",
            err.msg);
     TAP_IS_INT(sm_store_n_pools(s), 0, "nothing bad was kept");
