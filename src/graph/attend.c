@@ -51,8 +51,8 @@ static void join_sinks(struct sm_attn_scratch *s, const float *sinks, uint32_t n
 
 /* The rows first .. last-1 of the chunk at position `at`, one head each, out of a ring and side by
  * side: a chunk of a ring may wrap, and kernels want one stride. */
-static void gather(const struct sm_kv_cache *kv, struct sm_attn_chunk *c, uint32_t at, uint32_t head,
-                   uint8_t *room)
+static void gather(const struct sm_kv_cache *kv, struct sm_attn_chunk *c, uint32_t at,
+                   uint32_t head, uint8_t *room)
 {
     uint8_t *k = room, *v = room + 256 * kv->k_head_bytes;
     for (uint32_t i = c->first; i < c->last; i++) {
@@ -70,7 +70,7 @@ static void gather(const struct sm_kv_cache *kv, struct sm_attn_chunk *c, uint32
 
 void sm_attend_item(struct sm_graph *g, unsigned worker, const struct sm_attend *a,
                     const struct sm_kv_cache *kv, const struct sm_attend_split *cut, uint32_t item,
-                    uint32_t pos, const float *q, size_t ldq, float *out)
+                    uint32_t pos, const float *q, size_t ldq, float *out, size_t ldo)
 {
     struct sm_attn_scratch *s = &g->attn_scratch[worker];
     const uint32_t head = item / cut->per_kv, shared = a->n_head / a->n_kv;
@@ -96,8 +96,8 @@ void sm_attend_item(struct sm_graph *g, unsigned worker, const struct sm_attend 
         join_chunk(s, n_q, a->dv, at == (begin & ~255u));
     }
     if (a->sinks) join_sinks(s, a->sinks + first_head, n_q, a->dv);
-    out += (size_t)first_head * a->dv;
+    out += first_head * ldo;
     for (uint32_t h = 0; h < n_q; h++)
         for (uint32_t d = 0; d < a->dv; d++)
-            out[(size_t)h * a->dv + d] = s->o[(size_t)h * a->dv + d] / s->l[h];
+            out[h * ldo + d] = s->o[(size_t)h * a->dv + d] / s->l[h];
 }

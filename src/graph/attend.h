@@ -24,9 +24,9 @@ struct sm_attend_split {
 struct sm_attend_split sm_attend_cut(const struct sm_graph *g, const struct sm_attend *a,
                                      uint32_t n_tok);
 /* One item of the token at position `pos`, whose key and value are in the cache already. q: first
- * query head of the token, heads ldq floats apart; out: the token's row, [n_head][dv]. */
+ * query head of the token, heads ldq floats apart; out: dv floats a query head, ldo apart. */
 void sm_attend_item(struct sm_graph *g, unsigned worker, const struct sm_attend *a,
                     const struct sm_kv_cache *kv, const struct sm_attend_split *cut, uint32_t item,
-                    uint32_t pos, const float *q, size_t ldq, float *out);
+                    uint32_t pos, const float *q, size_t ldq, float *out, size_t ldo);
 
 #endif

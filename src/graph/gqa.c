@@ -94,7 +94,7 @@ static void attend(void *arg, uint32_t item, unsigned worker)
     const uint32_t t = j->first + item / j->cut.n_item;
     sm_attend_item(j->g, worker, &j->core, j->kv, &j->cut, item % j->cut.n_item, j->pos0 + t,
                    j->g->qkv + (size_t)t * j->map.all, a->dk,
-                   j->g->attn.x + (size_t)t * sm_pad8(a->n_head * a->dv));
+                   j->g->attn.x + (size_t)t * sm_pad8(a->n_head * a->dv), a->dv);
 }
 
 static void attend_all(struct token_job *j, uint32_t n_tok)

@@ -42,6 +42,10 @@ struct sm_graph_dims {
     uint32_t n_rot;        /* rotated channels */
     uint32_t max_q_per_kv, max_dv;
     uint32_t max_ring_head; /* key and value channels of a head of a sliding window */
+    uint32_t max_lora;     /* channels between two halves of a query projection */
+    uint32_t max_mla_in, max_mla_latent, max_mla_q; /* latent attention, all heads of a token: */
+                           /* plain channels, latent rows, latent queries; */
+    uint32_t n_mla_tok;    /* tokens at once */
     uint32_t n_logit_rows; /* rows of logits held at once */
 };
 
@@ -62,6 +66,9 @@ struct sm_graph {
     float *y;                      /* [max_tok][n_embd] output of mixer or ffn */
     float *rope_cs;                /* [max_tok][n_rot] cosines then sines of each token */
     struct sm_attn_scratch *attn_scratch; /* one per worker */
+    struct sm_scratch_rows lora;   /* [max_tok][max_lora] */
+    struct sm_scratch_rows mla_in, mla_z; /* [n_mla_tok][max_mla_in], [n_mla_tok][max_mla_latent] */
+    float *mla_q;                  /* [n_mla_tok][max_mla_q] */
     float *logits;                 /* [n_logit_rows][n_vocab] */
 
     /* experts */
@@ -85,6 +92,8 @@ void sm_graph_layout(struct sm_graph *g, struct sm_arena *a, unsigned n_threads)
 
 /* View scratch as the input of matrices: n_tok rows of n floats. */
 struct sm_rows sm_rows_of(const struct sm_scratch_rows *s, uint32_t n_tok, uint32_t n);
+/* n_tok rows of `rows` from row `first`; forms that were made are shared. */
+struct sm_rows sm_rows_part(const struct sm_rows *rows, uint32_t first, uint32_t n_tok);
 /* out = rms_norm(x) * w for n_tok rows; remembers a sum of squares that is not finite. */
 void sm_graph_rms_norm(struct sm_graph *g, float *out, const float *x, const struct sm_weight *w,
                        uint32_t n_tok, uint32_t n, float eps);

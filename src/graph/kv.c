@@ -27,10 +27,18 @@ void sm_kv_layout(struct sm_kv_cache *c, struct sm_arena *a, enum sm_kv_type typ
     c->v = sm_arena_take(a, c->v_stride * capacity);
 }
 
+void sm_kv_layout_latent(struct sm_kv_cache *c, struct sm_arena *a, enum sm_kv_type type,
+                         uint32_t dk, uint32_t capacity)
+{
+    sm_kv_layout(c, a, type, 1, dk, 0, capacity, 0);
+    c->v = c->k;
+    c->v_stride = c->k_stride;
+}
+
 void sm_kv_store(const struct sm_kern *kern, struct sm_kv_cache *c, uint32_t pos, uint32_t head,
                  const float *k, const float *v)
 {
     const size_t row = c->ring ? pos % c->capacity : pos;
     kern->kv_store[c->type](c->k + row * c->k_stride + head * c->k_head_bytes, k, c->dk);
-    kern->kv_store[c->type](c->v + row * c->v_stride + head * c->v_head_bytes, v, c->dv);
+    if (c->dv) kern->kv_store[c->type](c->v + row * c->v_stride + head * c->v_head_bytes, v, c->dv);
 }

@@ -21,7 +21,10 @@ size_t sm_kv_head_bytes(enum sm_kv_type type, uint32_t n);
  * positions, or for `window` positions in a ring where that is fewer (0: no window). */
 void sm_kv_layout(struct sm_kv_cache *c, struct sm_arena *a, enum sm_kv_type type, uint32_t n_kv,
                   uint32_t dk, uint32_t dv, uint32_t capacity, uint32_t window);
-/* Store the key and value of one head at a position. */
+/* The same for one head whose value is the first part of its key (latent attention). */
+void sm_kv_layout_latent(struct sm_kv_cache *c, struct sm_arena *a, enum sm_kv_type type,
+                         uint32_t dk, uint32_t capacity);
+/* Store the key and value of one head at a position; v is not read when dv is 0. */
 void sm_kv_store(const struct sm_kern *kern, struct sm_kv_cache *c, uint32_t pos, uint32_t head,
                  const float *k, const float *v);
 

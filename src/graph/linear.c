@@ -155,6 +155,21 @@ struct sm_rows sm_rows_of(const struct sm_scratch_rows *s, uint32_t n_tok, uint3
     return r;
 }
 
+struct sm_rows sm_rows_part(const struct sm_rows *rows, uint32_t first, uint32_t n_tok)
+{
+    struct sm_rows part = *rows;
+    const size_t n = rows->n;
+    part.n_tok = n_tok;
+    part.x += (size_t)first * sm_pad8(rows->n);
+    for (unsigned i = 0; i < 2; i++) {
+        part.acts[i].n_tok = n_tok;
+        part.acts[i].q += first * n;
+        part.acts[i].d += first * (n / part.acts[i].block);
+        part.acts[i].s += first * (n / 16);
+    }
+    return part;
+}
+
 struct quantize_job {
     const struct sm_rows *rows;
     const struct sm_acts *a;

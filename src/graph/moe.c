@@ -60,22 +60,6 @@ static unsigned act_block(const struct sm_expert_shape *s)
     return s->x8 ? sm_traits_of(s->type)->act_block : 0;
 }
 
-/* Row r of rows as rows of one token. */
-static struct sm_rows row_of(const struct sm_rows *rows, uint32_t r)
-{
-    struct sm_rows one = *rows;
-    const size_t n = rows->n;
-    one.n_tok = 1;
-    one.x += (size_t)r * sm_pad8(rows->n);
-    for (unsigned i = 0; i < 2; i++) {
-        one.acts[i].n_tok = 1;
-        one.acts[i].q += r * n;
-        one.acts[i].d += r * (n / one.acts[i].block);
-        one.acts[i].s += r * (n / 16);
-    }
-    return one;
-}
-
 /* ---- one token --------------------------------------------------------------------------------- */
 
 struct expert_set {
@@ -115,7 +99,7 @@ static smol_status run_set(struct sm_graph *g, const struct sm_moe *m, struct ex
     sm_graph_for(g, set->n, hidden_row, &j);
     h.made[0] = h.made[1] = true; /* the form that is needed */
     for (unsigned i = 0; i < set->n; i++) {
-        one[i] = row_of(&h, set->item[i]);
+        one[i] = sm_rows_part(&h, set->item[i], 1);
         SM_TRY(sm_pager_take_down(g->store, set->item[i], err));
         p[i] = expert_product(g, &pi->down, pi->down.n_out, set->e[i].down, &one[i],
                               g->expert_out + set->item[i] * ld_out);

@@ -38,6 +38,15 @@ static void attn_layout(struct sm_graph *g, struct sm_arena *a, unsigned n_threa
     }
 }
 
+static void mla_layout(struct sm_graph *g, struct sm_arena *a)
+{
+    const struct sm_graph_dims *d = &g->dims;
+    if (d->max_lora) rows_layout(&g->lora, a, d->max_tok, d->max_lora);
+    rows_layout(&g->mla_in, a, d->n_mla_tok, d->max_mla_in);
+    rows_layout(&g->mla_z, a, d->n_mla_tok, d->max_mla_latent);
+    g->mla_q = SM_ARENA_NEW(a, float, (size_t)d->n_mla_tok * d->max_mla_q);
+}
+
 static void expert_layout(struct sm_graph *g, struct sm_arena *a, uint32_t wide)
 {
     const struct sm_graph_dims *d = &g->dims;
@@ -69,6 +78,7 @@ void sm_graph_layout(struct sm_graph *g, struct sm_arena *a, unsigned n_threads)
     g->y = SM_ARENA_NEW(a, float, T * sm_pad8(d->n_embd));
     g->rope_cs = SM_ARENA_NEW(a, float, T * (d->n_rot + 2));
     attn_layout(g, a, n_threads);
+    if (d->n_mla_tok) mla_layout(g, a);
     if (d->n_expert) expert_layout(g, a, wide);
     g->logits = SM_ARENA_NEW(a, float, (size_t)d->n_logit_rows * sm_pad8(d->n_vocab));
 }

@@ -125,6 +125,18 @@ smol_status sm_bind_ffn(struct sm_bind *b, const char *gate, const char *up, con
     return sm_bind_matrix(b, down, f->gate->n_out, E, &f->down);
 }
 
+smol_status sm_bind_stack(struct sm_bind *b, const char *base, uint32_t n_in, uint32_t n_out,
+                          uint32_t n_mat, const struct sm_weight **out)
+{
+    char name[NAME_MAX_BYTES];
+    name_of(b, base, "weight", name);
+    const struct sm_tensor_info *t = sm_gguf_find_tensor(b->g, name);
+    *out = NULL;
+    if (!t) return missing(b, name, n_in, n_out);
+    SM_TRY(check_shape(b, t, n_in, n_out, n_mat));
+    return sm_store_add(b->store, t, SM_HOME_RESIDENT, out, b->err);
+}
+
 static smol_status expert_tensor(struct sm_bind *b, const char *base, uint64_t n_in, uint64_t n_out,
                                  const struct sm_tensor_info **out)
 {

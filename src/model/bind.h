@@ -49,7 +49,7 @@ struct sm_arch {
 };
 
 extern const struct sm_arch sm_arch_llama, sm_arch_qwen3, sm_arch_qwen3moe, sm_arch_bailingmoe2,
-    sm_arch_olmoe, sm_arch_gpt_oss;
+    sm_arch_olmoe, sm_arch_gpt_oss, sm_arch_deepseek2;
 
 /* ---- pieces for the arch_*.c files ----------------------------------------------------------- */
 
@@ -59,6 +59,10 @@ SM_NODISCARD smol_status sm_bind_named(struct sm_bind *b, const char *name, uint
 /* blk.<layer>.<base>.weight {n_in, n_out}; n_out 0: any number of rows. */
 SM_NODISCARD smol_status sm_bind_matrix(struct sm_bind *b, const char *base, uint32_t n_in,
                                         uint32_t n_out, const struct sm_weight **out);
+/* A stack of n_mat matrices {n_in, n_out}, held as n_out n_mat rows. */
+SM_NODISCARD smol_status sm_bind_stack(struct sm_bind *b, const char *base, uint32_t n_in,
+                                       uint32_t n_out, uint32_t n_mat,
+                                       const struct sm_weight **out);
 /* blk.<layer>.<base>.<suffix> {n}, F32 in every file; base NULL: *out = NULL. */
 SM_NODISCARD smol_status sm_bind_vector(struct sm_bind *b, const char *base, const char *suffix,
                                         uint32_t n, bool optional, const struct sm_weight **out);
@@ -66,6 +70,10 @@ SM_NODISCARD smol_status sm_bind_vector(struct sm_bind *b, const char *base, con
 bool sm_bind_has(const struct sm_bind *b, const char *base);
 SM_NODISCARD smol_status sm_bind_gqa(struct sm_bind *b, const struct sm_gqa_names *n,
                                      struct sm_gqa *a);
+/* Latent attention by the names that all files use; hp.mla must be filled. */
+SM_NODISCARD smol_status sm_bind_mla(struct sm_bind *b, struct sm_mla *a);
+/* Its keys into hp.mla. */
+SM_NODISCARD smol_status sm_key_mla(struct sm_bind *b);
 SM_NODISCARD smol_status sm_bind_ffn(struct sm_bind *b, const char *gate, const char *up,
                                      const char *down, struct sm_ffn *f);
 

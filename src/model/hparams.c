@@ -155,6 +155,6 @@ smol_status sm_hparams_read(struct sm_bind *b)
     hp->eps = (float)eps;
     SM_TRY(split_blocks(b));
     if (b->m->arch->moe) SM_TRY(read_experts(b));
-    if (b->m->arch->read_keys) SM_TRY(b->m->arch->read_keys(b));
-    return read_rope(b);
+    SM_TRY(read_rope(b));
+    return b->m->arch->read_keys ? b->m->arch->read_keys(b) : SMOL_OK;
 }

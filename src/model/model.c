@@ -6,7 +6,7 @@
 #include <string.h>
 
 static const struct sm_arch *const archs[] = {&sm_arch_llama, &sm_arch_qwen3, &sm_arch_qwen3moe,
-                                              &sm_arch_bailingmoe2, &sm_arch_olmoe, &sm_arch_gpt_oss};
+                                              &sm_arch_bailingmoe2, &sm_arch_olmoe, &sm_arch_gpt_oss, &sm_arch_deepseek2};
 #define N_ARCHS (sizeof archs / sizeof *archs)
 
 void sm_model_arch_names(char *buf, size_t n)
@@ -82,6 +82,36 @@ void sm_model_ready(struct sm_model *m)
 
 static uint32_t max_u32(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
+static void gqa_dims(const struct sm_gqa *a, struct sm_graph_dims *d)
+{
+    d->max_qkv = max_u32(d->max_qkv, sm_gqa_row(a));
+    d->max_attn_out = max_u32(d->max_attn_out, a->n_head * a->dv);
+    d->max_q_per_kv = max_u32(d->max_q_per_kv, a->n_head / a->n_kv);
+    d->max_dv = max_u32(d->max_dv, a->dv);
+    if (a->window) d->max_ring_head = max_u32(d->max_ring_head, a->dk + a->dv);
+}
+
+static void mla_dims(const struct sm_mla *a, struct sm_graph_dims *d)
+{
+    d->max_qkv = max_u32(d->max_qkv, sm_mla_row(a));
+    d->max_attn_out = max_u32(d->max_attn_out, a->n_head * a->dv);
+    d->max_q_per_kv = max_u32(d->max_q_per_kv, a->n_head);
+    d->max_dv = max_u32(d->max_dv, a->n_latent);
+    if (a->wq_a) d->max_lora = max_u32(d->max_lora, a->wq_a->n_out);
+    d->max_mla_in = max_u32(d->max_mla_in, a->n_head * a->n_plain);
+    d->max_mla_latent = max_u32(d->max_mla_latent, a->n_head * a->n_latent);
+    d->max_mla_q = max_u32(d->max_mla_q, a->n_head * (a->n_latent + a->n_rot));
+    d->n_mla_tok = d->max_tok < SM_MLA_TOKENS ? d->max_tok : SM_MLA_TOKENS;
+}
+
+static void mixer_dims(const struct sm_layer *l, struct sm_graph_dims *d)
+{
+    switch (l->mixer) {
+    case SM_MIXER_GQA: gqa_dims(&l->gqa, d); break;
+    case SM_MIXER_MLA: mla_dims(&l->mla, d); break;
+    }
+}
+
 struct sm_graph_dims sm_model_dims(const struct sm_model *m, uint32_t max_tok,
                                    uint32_t n_logit_rows)
 {
@@ -90,12 +120,7 @@ struct sm_graph_dims sm_model_dims(const struct sm_model *m, uint32_t max_tok,
                               .n_rot = m->hp.rope.n_rot, .n_logit_rows = n_logit_rows};
     for (uint32_t i = 0; i < m->hp.n_layer; i++) {
         const struct sm_layer *l = &m->layers[i];
-        const struct sm_gqa *a = &l->gqa;
-        d.max_qkv = max_u32(d.max_qkv, sm_gqa_row(a));
-        d.max_attn_out = max_u32(d.max_attn_out, a->n_head * a->dv);
-        d.max_q_per_kv = max_u32(d.max_q_per_kv, a->n_head / a->n_kv);
-        d.max_dv = max_u32(d.max_dv, a->dv);
-        if (a->window) d.max_ring_head = max_u32(d.max_ring_head, a->dk + a->dv);
+        mixer_dims(l, &d);
         if (!l->is_moe) {
             d.max_ffn = max_u32(d.max_ffn, l->dense.gate->n_out);
             continue;
@@ -106,36 +131,48 @@ struct sm_graph_dims sm_model_dims(const struct sm_model *m, uint32_t max_tok,
     return d;
 }
 
-/* Bytes of the keys and values of one position in a layer. */
-static size_t position_bytes(const struct sm_layer *l, enum sm_kv_type type)
+/* Bytes of the keys and values of one position in a layer; false: the format cannot hold them. */
+static bool position_bytes(const struct sm_layer *l, enum sm_kv_type type, size_t *bytes)
 {
     const struct sm_gqa *a = &l->gqa;
-    return a->n_kv * (sm_kv_head_bytes(type, a->dk) + sm_kv_head_bytes(type, a->dv));
+    size_t k = 0, v = 0;
+    *bytes = 0;
+    switch (l->mixer) {
+    case SM_MIXER_GQA:
+        k = sm_kv_head_bytes(type, a->dk);
+        v = sm_kv_head_bytes(type, a->dv);
+        *bytes = a->n_kv * (k + v);
+        break;
+    case SM_MIXER_MLA:
+        k = *bytes = sm_kv_head_bytes(type, l->mla.n_latent + l->mla.n_rot);
+        v = sm_kv_head_bytes(type, l->mla.n_latent); /* the front of the same row */
+        break;
+    }
+    return k && v;
 }
 
 bool sm_model_kv_fits(const struct sm_model *m, enum sm_kv_type type)
 {
-    for (uint32_t i = 0; i < m->hp.n_layer; i++) {
-        const struct sm_gqa *a = &m->layers[i].gqa;
-        if (!sm_kv_head_bytes(type, a->dk) || !sm_kv_head_bytes(type, a->dv)) return false;
-    }
+    size_t unused;
+    for (uint32_t i = 0; i < m->hp.n_layer; i++)
+        if (!position_bytes(&m->layers[i], type, &unused)) return false;
     return true;
 }
 
 size_t sm_model_kv_bytes(const struct sm_model *m, enum sm_kv_type type)
 {
-    size_t sum = 0;
+    size_t sum = 0, bytes;
     for (uint32_t i = 0; i < m->hp.n_layer; i++)
-        if (!m->layers[i].gqa.window) sum += position_bytes(&m->layers[i], type);
+        if (position_bytes(&m->layers[i], type, &bytes) && !m->layers[i].gqa.window) sum += bytes;
     return sum;
 }
 
 size_t sm_model_window_bytes(const struct sm_model *m, enum sm_kv_type type, uint32_t ctx)
 {
-    size_t sum = 0;
+    size_t sum = 0, bytes;
     for (uint32_t i = 0; i < m->hp.n_layer; i++) {
         const uint32_t w = m->layers[i].gqa.window;
-        sum += position_bytes(&m->layers[i], type) * (w < ctx ? w : ctx);
+        if (position_bytes(&m->layers[i], type, &bytes)) sum += bytes * (w < ctx ? w : ctx);
     }
     return sum;
 }
@@ -156,6 +193,14 @@ void sm_model_state_layout(const struct sm_model *m, struct sm_arena *a, struct 
 {
     for (uint32_t i = 0; i < m->hp.n_layer; i++) {
         const struct sm_gqa *q = &m->layers[i].gqa;
-        sm_kv_layout(&st[i].kv, a, type, q->n_kv, q->dk, q->dv, capacity, q->window);
+        const struct sm_mla *l = &m->layers[i].mla;
+        switch (m->layers[i].mixer) {
+        case SM_MIXER_GQA:
+            sm_kv_layout(&st[i].kv, a, type, q->n_kv, q->dk, q->dv, capacity, q->window);
+            break;
+        case SM_MIXER_MLA:
+            sm_kv_layout_latent(&st[i].kv, a, type, l->n_latent + l->n_rot, capacity);
+            break;
+        }
     }
 }

@@ -7,6 +7,14 @@
 
 #include "graph/ffn.h"
 #include "graph/gqa.h"
+#include "graph/mla.h"
+
+struct sm_mla_params {   /* latent attention */
+    uint32_t n_latent;   /* attention.kv_lora_rank R */
+    uint32_t n_plain;    /* attention.key_length_mla less the rotated channels */
+    uint32_t dv;         /* attention.value_length_mla */
+    double scale;        /* of scores */
+};
 
 struct sm_hparams {
     uint32_t n_block;      /* block_count, including next-token blocks */
@@ -21,17 +29,19 @@ struct sm_hparams {
     uint32_t n_expert, n_used, n_group, n_group_used, gating;
     bool expert_norm;      /* expert_weights_norm */
     float expert_scale;    /* expert_weights_scale */
+    struct sm_mla_params mla;
     uint32_t window;       /* attention.sliding_window, 0: none */
     struct sm_rope_params rope;
 };
 
 /* One mixer file in src/graph each. */
-enum sm_mixer { SM_MIXER_GQA };
+enum sm_mixer { SM_MIXER_GQA, SM_MIXER_MLA };
 
 struct sm_layer {
     const struct sm_weight *mixer_norm, *ffn_norm; /* {E} */
     enum sm_mixer mixer;
     struct sm_gqa gqa; /* SM_MIXER_GQA */
+    struct sm_mla mla; /* SM_MIXER_MLA */
     bool is_moe;
     struct sm_ffn dense;
     struct sm_moe moe;

@@ -129,9 +129,10 @@ smol_status sm_store_add(struct sm_store *s, const struct sm_tensor_info *t, enu
             return SMOL_OK;
         }
     }
-    const uint64_t n_rows = t->n_dims < 2 ? 1 : t->dim[1];
-    if (t->n_dims == 0 || (t->n_dims > 2 && (t->dim[2] != 1 || t->dim[3] != 1)))
-        return SM_FAIL_AT(err, FORMAT, t->at, "tensor %s has %u dimensions, 1 or 2 were expected",
+    uint64_t n_rows;
+    if (!sm_mul_ok(t->dim[1], t->dim[2], &n_rows)) n_rows = UINT64_MAX;
+    if (t->n_dims == 0 || t->dim[3] != 1)
+        return SM_FAIL_AT(err, FORMAT, t->at, "tensor %s has %u dimensions, 1 to 3 were expected",
                           t->name, (unsigned)t->n_dims);
     SM_TRY(check_tensor(s, t, n_rows, err));
     const bool x8 = sm_type_is_x8(t->type);

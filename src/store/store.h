@@ -42,7 +42,8 @@ SM_NODISCARD smol_status sm_store_new(struct sm_store **out, const struct sm_ggu
                                       const struct sm_store_options *opt, smol_error *err);
 void sm_store_free(struct sm_store *s); /* stops the readers; NULL is fine */
 
-/* Declare a tensor. A 2-D {n_in, n_out} or 1-D {n} tensor; its type must be F32/F16/BF16 or an x8
+/* Declare a tensor. A 2-D {n_in, n_out} or 1-D {n} tensor, or a stack {n_in, n_out, n} that is taken
+ * as n_out n rows; its type must be F32/F16/BF16 or an x8
  * format, else UNSUPPORTED. The same tensor may be added once resident and once by row. */
 SM_NODISCARD smol_status sm_store_add(struct sm_store *s, const struct sm_tensor_info *t,
                                       enum sm_home home, const struct sm_weight **out,

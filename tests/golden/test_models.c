@@ -27,6 +27,8 @@ static const struct test_case cases[] = {
     {"bailingmoe2-k256", true, 1e-3},
     {"olmoe", false, 1e-3},
     {"gpt-oss", false, 1e-3},
+    {"deepseek2", false, 1e-3},
+    {"deepseek2-lite", false, 1e-3},
     {"qwen3-k256", true, 1e-3},
     {"bailingmoe2-k256-q2_k", true, 1.5 * 0.228},
     {"qwen3-k256-q1_0", true, 1.5 * 0.207},

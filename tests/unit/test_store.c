@@ -137,7 +137,8 @@ static void test_hostile(const struct store_file *f)
     BAD(FORMAT, t.at = UINT64_MAX - 5, dense);
     BAD(FORMAT, t.at = f->n_bytes - 100, dense);
     BAD(FORMAT, t.file = 1, dense);
-    BAD(FORMAT, t = *gate, dense);
+    BAD(FORMAT, t.dim[2] = 2, dense);
+    BAD(FORMAT, t.dim[3] = 2, dense);
     struct sm_tensor_info t = *up;
     const struct sm_expert_tensors other = {.gate = gate, .up = &t, .down = down},
                                    flat = {.gate = dense, .up = up, .down = down};
