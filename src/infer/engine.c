@@ -110,6 +110,7 @@ static smol_status make_plan(struct sm_engine *e, const smol_params *p, struct s
         {"file header", sm_gguf_memory(e->gguf)},
         {"vocabulary", e->tok ? sm_tok_memory(e->tok) : 0},
         {"keys and values of windows", sm_model_window_bytes(m, e->kv_type, UINT32_MAX)},
+        {"recurrent state", sm_model_recur_bytes(m)},
         {"layer tables", sizeof *m + m->hp.n_layer * (sizeof *m->layers + sizeof *e->state)}};
     const struct sm_pool_info *pool = n_pools ? sm_store_pool(e->store, 0) : NULL;
     struct sm_plan_input in = {

@@ -31,6 +31,16 @@ static smol_status check_tokens(const struct sm_session *s, const int32_t *token
     return SMOL_OK;
 }
 
+/* sm_engine_run of the tokens that follow. What a layer remembers may be half-way between two
+ * positions after a failure; then nothing is left to go on from. */
+static smol_status run(struct sm_session *s, const int32_t *tokens, uint32_t n, bool want_logits,
+                       smol_error *err)
+{
+    const smol_status st = sm_engine_run(s->e, tokens, n, s->n, want_logits, err);
+    if (st != SMOL_OK && !sm_model_keeps(s->e->model, s->n + n, s->n)) s->n = 0;
+    return st;
+}
+
 /* Read tokens [s->n, n) in waves of the plan's chunk. */
 static smol_status read_on(struct sm_session *s, const int32_t *tokens, uint32_t n, smol_error *err)
 {
@@ -39,7 +49,7 @@ static smol_status read_on(struct sm_session *s, const int32_t *tokens, uint32_t
     while (s->n < n) {
         const uint32_t step = n - s->n < e->plan.chunk ? n - s->n : e->plan.chunk;
         s->have_logits = false;
-        SM_TRY(sm_engine_run(e, tokens + s->n, step, s->n, s->n + step == n, err));
+        SM_TRY(run(s, tokens + s->n, step, s->n + step == n, err));
         memcpy(e->tokens + s->n, tokens + s->n, step * sizeof *tokens);
         s->n += step;
         if (e->progress && n - first > 1)
@@ -74,7 +84,7 @@ smol_status sm_session_append(struct sm_session *s, int32_t token, smol_error *e
     SM_TRY(check_tokens(s, &token, 1, err));
     if (s->n >= e->plan.ctx) return SM_FAIL(err, LIMIT, "the context of %u tokens is full", e->plan.ctx);
     s->have_logits = false;
-    SM_TRY(sm_engine_run(e, &token, 1, s->n, true, err));
+    SM_TRY(run(s, &token, 1, true, err));
     e->tokens[s->n++] = token;
     s->have_logits = true;
     e->n_generated++;
@@ -93,7 +103,7 @@ smol_status sm_session_score(struct sm_session *s, const int32_t *tokens, size_t
     s->have_logits = false;
     while (s->n < n) {
         const uint32_t left = (uint32_t)n - s->n, step = left < e->plan.chunk ? left : e->plan.chunk;
-        SM_TRY(sm_engine_run(e, tokens + s->n, step, s->n, false, err));
+        SM_TRY(run(s, tokens + s->n, step, false, err));
         for (uint32_t at = 0; at < step; at += e->logit_rows) {
             const uint32_t rows = step - at < e->logit_rows ? step - at : e->logit_rows;
             SM_TRY(sm_model_logits(e->model, &e->graph, at, rows, err));

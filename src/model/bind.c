@@ -230,7 +230,10 @@ smol_status sm_bind_ends(struct sm_bind *b)
                           (unsigned long long)e->dim[1]);
     m->hp.n_vocab = (uint32_t)e->dim[1];
     SM_TRY(check_shape(b, e, m->hp.n_embd, m->hp.n_vocab, 1));
-    SM_TRY(sm_bind_named(b, "output_norm.weight", m->hp.n_embd, 1, false, &m->out_norm));
+    char name[NAME_MAX_BYTES];
+    (void)snprintf(name, sizeof name, "%s.weight",
+                   m->arch->out_norm ? m->arch->out_norm : "output_norm");
+    SM_TRY(sm_bind_named(b, name, m->hp.n_embd, 1, false, &m->out_norm));
     SM_TRY(sm_bind_named(b, "output.weight", m->hp.n_embd, m->hp.n_vocab, m->arch->tied_head_allowed,
                       &m->head));
     if (!m->head) { /* tied: the table is resident as the head and rows are decoded from it */
@@ -241,6 +244,6 @@ smol_status sm_bind_ends(struct sm_bind *b)
     }
     SM_TRY(sm_bind_named(b, "rope_freqs.weight", m->hp.rope.n_rot / 2, 1, true, &m->rope_factors));
     if (m->out_norm->type != SM_F32 || (m->rope_factors && m->rope_factors->type != SM_F32))
-        return SM_FAIL(b->err, UNSUPPORTED, "output_norm and rope_freqs must be F32");
+        return SM_FAIL(b->err, UNSUPPORTED, "%s and rope_freqs must be F32", name);
     return SMOL_OK;
 }

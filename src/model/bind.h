@@ -39,6 +39,7 @@ struct sm_arch {
     uint32_t gating;           /* when expert_gating_func is absent */
     bool always_norm;          /* expert weights always normalised */
     const char *mixer_norm, *ffn_norm;
+    const char *out_norm;      /* NULL: output_norm */
     struct sm_gqa_names attn;
     const char *ffn_gate, *ffn_up, *ffn_down; /* dense layers */
     struct sm_moe_names experts;
@@ -49,7 +50,8 @@ struct sm_arch {
 };
 
 extern const struct sm_arch sm_arch_llama, sm_arch_qwen3, sm_arch_qwen3moe, sm_arch_bailingmoe2,
-    sm_arch_olmoe, sm_arch_gpt_oss, sm_arch_deepseek2;
+    sm_arch_olmoe, sm_arch_gpt_oss, sm_arch_deepseek2,
+    sm_arch_lfm2moe;
 
 /* ---- pieces for the arch_*.c files ----------------------------------------------------------- */
 

@@ -6,7 +6,8 @@
 #include <string.h>
 
 static const struct sm_arch *const archs[] = {&sm_arch_llama, &sm_arch_qwen3, &sm_arch_qwen3moe,
-                                              &sm_arch_bailingmoe2, &sm_arch_olmoe, &sm_arch_gpt_oss, &sm_arch_deepseek2};
+                                              &sm_arch_bailingmoe2, &sm_arch_olmoe, &sm_arch_gpt_oss, &sm_arch_deepseek2,
+                                              &sm_arch_lfm2moe};
 #define N_ARCHS (sizeof archs / sizeof *archs)
 
 void sm_model_arch_names(char *buf, size_t n)
@@ -109,6 +110,10 @@ static void mixer_dims(const struct sm_layer *l, struct sm_graph_dims *d)
     switch (l->mixer) {
     case SM_MIXER_GQA: gqa_dims(&l->gqa, d); break;
     case SM_MIXER_MLA: mla_dims(&l->mla, d); break;
+    case SM_MIXER_SHORTCONV:
+        d->max_qkv = max_u32(d->max_qkv, sm_shortconv_row(&l->conv));
+        d->max_attn_out = max_u32(d->max_attn_out, l->conv.n);
+        break;
     }
 }
 
@@ -147,6 +152,7 @@ static bool position_bytes(const struct sm_layer *l, enum sm_kv_type type, size_
         k = *bytes = sm_kv_head_bytes(type, l->mla.n_latent + l->mla.n_rot);
         v = sm_kv_head_bytes(type, l->mla.n_latent); /* the front of the same row */
         break;
+    case SM_MIXER_SHORTCONV: return true; /* no cache */
     }
     return k && v;
 }
@@ -177,6 +183,22 @@ size_t sm_model_window_bytes(const struct sm_model *m, enum sm_kv_type type, uin
     return sum;
 }
 
+/* The recurrent states alone. */
+static void recur_layout(const struct sm_model *m, struct sm_arena *a, struct sm_layer_state *st)
+{
+    struct sm_shortconv_state unused;
+    for (uint32_t i = 0; i < m->hp.n_layer; i++)
+        if (m->layers[i].mixer == SM_MIXER_SHORTCONV)
+            sm_shortconv_layout(&m->layers[i].conv, a, st ? &st[i].conv : &unused);
+}
+
+size_t sm_model_recur_bytes(const struct sm_model *m)
+{
+    struct sm_arena a = {0};
+    recur_layout(m, &a, NULL);
+    return a.used;
+}
+
 bool sm_model_keeps(const struct sm_model *m, uint32_t n, uint32_t to)
 {
     uint32_t window = 0; /* the smallest */
@@ -184,6 +206,7 @@ bool sm_model_keeps(const struct sm_model *m, uint32_t n, uint32_t to)
         const uint32_t w = m->layers[i].gqa.window;
         if (w && (!window || w < window)) window = w;
     }
+    if (to < n && sm_model_recur_bytes(m)) return false; /* a state holds no past */
     /* a token at `to` sees to - window + 1 and on; a ring holds n - window and on */
     return !window || n <= window || to + 1 >= n;
 }
@@ -191,6 +214,7 @@ bool sm_model_keeps(const struct sm_model *m, uint32_t n, uint32_t to)
 void sm_model_state_layout(const struct sm_model *m, struct sm_arena *a, struct sm_layer_state *st,
                            enum sm_kv_type type, uint32_t capacity)
 {
+    recur_layout(m, a, st);
     for (uint32_t i = 0; i < m->hp.n_layer; i++) {
         const struct sm_gqa *q = &m->layers[i].gqa;
         const struct sm_mla *l = &m->layers[i].mla;
@@ -201,6 +225,7 @@ void sm_model_state_layout(const struct sm_model *m, struct sm_arena *a, struct 
         case SM_MIXER_MLA:
             sm_kv_layout_latent(&st[i].kv, a, type, l->n_latent + l->n_rot, capacity);
             break;
+        case SM_MIXER_SHORTCONV: break;
         }
     }
 }

@@ -8,6 +8,7 @@
 #include "graph/ffn.h"
 #include "graph/gqa.h"
 #include "graph/mla.h"
+#include "graph/shortconv.h"
 
 struct sm_mla_params {   /* latent attention */
     uint32_t n_latent;   /* attention.kv_lora_rank R */
@@ -30,18 +31,20 @@ struct sm_hparams {
     bool expert_norm;      /* expert_weights_norm */
     float expert_scale;    /* expert_weights_scale */
     struct sm_mla_params mla;
+    uint32_t conv_taps;    /* shortconv.l_cache */
     uint32_t window;       /* attention.sliding_window, 0: none */
     struct sm_rope_params rope;
 };
 
 /* One mixer file in src/graph each. */
-enum sm_mixer { SM_MIXER_GQA, SM_MIXER_MLA };
+enum sm_mixer { SM_MIXER_GQA, SM_MIXER_MLA, SM_MIXER_SHORTCONV };
 
 struct sm_layer {
     const struct sm_weight *mixer_norm, *ffn_norm; /* {E} */
     enum sm_mixer mixer;
     struct sm_gqa gqa; /* SM_MIXER_GQA */
     struct sm_mla mla; /* SM_MIXER_MLA */
+    struct sm_shortconv conv; /* SM_MIXER_SHORTCONV */
     bool is_moe;
     struct sm_ffn dense;
     struct sm_moe moe;
@@ -50,7 +53,8 @@ struct sm_layer {
 
 /* What the mixer of a layer remembers of the positions behind it; the session owns the memory. */
 struct sm_layer_state {
-    struct sm_kv_cache kv;
+    struct sm_kv_cache kv;          /* mixers that attend */
+    struct sm_shortconv_state conv; /* SM_MIXER_SHORTCONV */
 };
 
 struct sm_arch;
@@ -84,6 +88,8 @@ bool sm_model_kv_fits(const struct sm_model *m, enum sm_kv_type type);
 size_t sm_model_kv_bytes(const struct sm_model *m, enum sm_kv_type type);
 /* Bytes of the rings of layers with a sliding window, for contexts up to ctx. */
 size_t sm_model_window_bytes(const struct sm_model *m, enum sm_kv_type type, uint32_t ctx);
+/* Bytes of recurrent state, whatever the context. */
+size_t sm_model_recur_bytes(const struct sm_model *m);
 /* After n positions: is all still there that position `to` <= n and later ones need? */
 bool sm_model_keeps(const struct sm_model *m, uint32_t n, uint32_t to);
 /* Lay out the states st[n_layer] for `capacity` positions. */

@@ -35,6 +35,7 @@ static const struct equal_case cases[] = {
     {"tests/data/models/rand-gpt-oss.gguf", 5, 8, false, true, 0xe7c3f98cd627a12f},
     {"tests/data/models/rand-deepseek2.gguf", 5, 16, false, true, 0x63210af5c86078da},
     {"tests/data/models/rand-deepseek2-lite.gguf", 3, 4, false, true, 0x580fa1b46bbd2a74},
+    {"tests/data/models/rand-lfm2moe.gguf", 5, 16, false, true, 0xe68ce90921fdd2ae},
     {"models/tiny-moe.gguf", 5, 32, false, true, 0x5275963f684ca522},
 };
 

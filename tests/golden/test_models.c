@@ -29,6 +29,7 @@ static const struct test_case cases[] = {
     {"gpt-oss", false, 1e-3},
     {"deepseek2", false, 1e-3},
     {"deepseek2-lite", false, 1e-3},
+    {"lfm2moe", false, 1e-3},
     {"qwen3-k256", true, 1e-3},
     {"bailingmoe2-k256-q2_k", true, 1.5 * 0.228},
     {"qwen3-k256-q1_0", true, 1.5 * 0.207},

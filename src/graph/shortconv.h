@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/* The mixer `short-conv` (lfm2moe): a causal convolution of a few taps between two gates. It
+ * remembers its last taps - 1 inputs and nothing else. */
+#ifndef SM_SHORTCONV_H
+#define SM_SHORTCONV_H
+
+#include "graph/graph.h"
+
+struct sm_shortconv {
+    uint32_t n, taps;               /* channels E; taps >= 2, the last meets the present input */
+    const struct sm_weight *wi;     /* {E, 3 E}: input gate b, output gate c, values */
+    const struct sm_weight *kernel; /* F32 {taps, E} */
+    const struct sm_weight *wo;     /* {E, E} */
+};
+
+/* The last taps - 1 inputs [taps - 1][n], oldest first; the memory belongs to the session. */
+struct sm_shortconv_state { float *past; };
+
+uint32_t sm_shortconv_row(const struct sm_shortconv *c); /* floats of a token in g->qkv */
+/* Take the memory of the state (only counts while a->base is NULL). */
+void sm_shortconv_layout(const struct sm_shortconv *c, struct sm_arena *a,
+                         struct sm_shortconv_state *st);
+/* y = mixer(in) for in->n_tok tokens; the first token of a text is at pos0 == 0. */
+void sm_shortconv_run(struct sm_graph *g, const struct sm_shortconv *c,
+                      struct sm_shortconv_state *st, struct sm_rows *in, uint32_t pos0, float *y);
+
+#endif
