@@ -117,6 +117,17 @@ static bool gather(struct inspect *in, const struct sm_gguf *g, const char *path
     return find_experts(in, n_main);
 }
 
+/* Could this program run the file, and what would a context cost? */
+static void judge(struct inspect *in)
+{
+    smol_params p;
+    smol_error err = {0};
+    if (!in->n_weights) return;
+    smol_params_default(&p);
+    in->can_run = smol_context_cost_file(in->path, &p, &in->cost, &err) == SMOL_OK;
+    if (!in->can_run) (void)snprintf(in->why, sizeof in->why, "%s", err.msg);
+}
+
 /* ---- CPU ----------------------------------------------------------------------------------- */
 
 static int inspect_cpu(bool json)
@@ -165,8 +176,10 @@ int sm_cmd_inspect(const struct sm_options *o, int argc, char **argv)
     if (sm_gguf_open(&g, argv[0], &err) != SMOL_OK) return sm_report(&err);
     int code = SM_EXIT_DONE;
     if (!gather(&in, g, argv[0])) code = sm_complain(SM_EXIT_FAILED, "out of memory");
-    else if (o->json) inspect_print_json(&in);
-    else inspect_print_text(&in);
+    else {
+        judge(&in);
+        (o->json ? inspect_print_json : inspect_print_text)(&in);
+    }
     sm_gguf_free(g);
     return code;
 }

@@ -5,6 +5,7 @@
 
 #include "gguf/gguf.h"
 #include "quant/quant.h"
+#include <smol/smol.h>
 
 struct inspect_type { uint64_t n_tensors, n_weights, bytes; };
 
@@ -24,6 +25,9 @@ struct inspect {
     struct inspect_type type[SM_TYPE_COUNT];
     struct inspect_size size[INSPECT_SIZES_MAX]; /* ascending */
     uint32_t n_sizes;
+    bool can_run;              /* else `why` says why not; both empty without weights */
+    char why[200];
+    smol_context_cost cost;    /* f16 */
 };
 
 double inspect_bits(uint64_t bytes, uint64_t n_weights); /* bits per weight, 0 without weights */

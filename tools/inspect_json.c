@@ -148,6 +148,10 @@ void inspect_print_json(const struct inspect *in)
     sm_json_uint(&j, "weight_bytes", in->weight_bytes);
     sm_json_num(&j, "bits_per_weight", inspect_bits(in->weight_bytes, in->n_weights));
     put_experts(&j, in);
+    sm_json_str(&j, "cannot_run", in->why[0] ? in->why : NULL);
+    sm_json_uint(&j, "kv_bytes_per_token", in->cost.kv_bytes_per_token);
+    sm_json_uint(&j, "window_bytes", in->cost.window_bytes);
+    sm_json_uint(&j, "state_bytes", in->cost.state_bytes);
     sm_json_open(&j, "metadata", '[');
     for (size_t i = 0; i < sm_gguf_n_kv(g); i++) put_kv(&j, sm_gguf_kv(g, i));
     sm_json_close(&j);

@@ -171,6 +171,18 @@ static void print_experts(const struct inspect *in)
     printf("\n");
 }
 
+static void print_context(const struct inspect *in)
+{
+    const smol_context_cost *c = &in->cost;
+    char a[32];
+    if (in->why[0]) printf("cannot run    %s\n", in->why);
+    if (!in->can_run) return;
+    printf("context       %s per token as f16", size_text(a, c->kv_bytes_per_token));
+    if (c->window_bytes) printf(", %s for sliding windows", size_text(a, c->window_bytes));
+    if (c->state_bytes) printf(", %s of recurrent state", size_text(a, c->state_bytes));
+    printf("\n");
+}
+
 static void print_string_key(const struct sm_gguf *g, const char *label, const char *key)
 {
     const struct sm_kv *kv = sm_gguf_find(g, key);
@@ -202,6 +214,7 @@ void inspect_print_text(const struct inspect *in)
                inspect_bits(in->weight_bytes, in->n_weights));
     }
     print_experts(in);
+    print_context(in);
     print_metadata(g);
     if (!in->n_weights) return;
     print_types(in);

@@ -103,6 +103,16 @@ typedef struct {
 /* Plan from the header alone: nothing is read or allocated beyond the header. A budget that is too
  * small is NOMEM, with `out` filled as far as it goes (needed_bytes). */
 smol_status smol_plan_file(const char *path, const smol_params *p, smol_plan *out, smol_error *err);
+
+/* What a context costs in the KV format of `p`, from the header alone. UNSUPPORTED names the
+ * architecture of the file and lists those that can be run. */
+typedef struct {
+    uint64_t kv_bytes_per_token; /* in the layers that see the whole context */
+    uint64_t window_bytes;       /* rings of layers with a sliding window */
+    uint64_t state_bytes;        /* recurrent state, whatever the context */
+} smol_context_cost;
+smol_status smol_context_cost_file(const char *path, const smol_params *p, smol_context_cost *out,
+                                   smol_error *err);
 /* Rows of the embedding: ids and logits go from 0 to this minus 1. */
 size_t smol_model_n_vocab(const smol_model *m);
 /* The plan a model was opened with. */

@@ -38,6 +38,12 @@ smol_status smol_plan_file(const char *path, const smol_params *p, smol_plan *ou
     return sm_engine_plan(path, p, out, err);
 }
 
+smol_status smol_context_cost_file(const char *path, const smol_params *p, smol_context_cost *out,
+                                   smol_error *err)
+{
+    return sm_engine_context_cost(path, p, out, err);
+}
+
 const smol_plan *smol_model_plan(const smol_model *m) { return &m->engine.plan_info; }
 
 size_t smol_model_n_vocab(const smol_model *m) { return m->engine.model->hp.n_vocab; }

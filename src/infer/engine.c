@@ -190,6 +190,21 @@ out:
     return st;
 }
 
+smol_status sm_engine_context_cost(const char *path, const smol_params *p, smol_context_cost *out,
+                                   smol_error *err)
+{
+    struct sm_engine e = {0};
+    *out = (smol_context_cost){0};
+    const smol_status st = read_header(&e, path, p, err);
+    if (st == SMOL_OK) {
+        out->kv_bytes_per_token = sm_model_kv_bytes(e.model, e.kv_type);
+        out->window_bytes = sm_model_window_bytes(e.model, e.kv_type, e.model->hp.n_ctx_train);
+        out->state_bytes = sm_model_recur_bytes(e.model);
+    }
+    sm_engine_close(&e);
+    return st;
+}
+
 /* ---- allocation and reading ---------------------------------------------------------------------- */
 
 static smol_status take_memory(struct sm_engine *e, smol_error *err)

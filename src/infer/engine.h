@@ -41,6 +41,9 @@ void sm_engine_close(struct sm_engine *e);
 /* Plan only: the header is read, nothing else. `out` is filled as far as the plan went. */
 SM_NODISCARD smol_status sm_engine_plan(const char *path, const smol_params *p, smol_plan *out,
                                         smol_error *err);
+/* What a context costs, from the header alone. */
+SM_NODISCARD smol_status sm_engine_context_cost(const char *path, const smol_params *p,
+                                                smol_context_cost *out, smol_error *err);
 /* Run tokens at position pos0 (ids below n_vocab, n_tok <= plan.chunk); logits of the last row are
  * in e->graph.logits afterwards when want_logits. */
 SM_NODISCARD smol_status sm_engine_run(struct sm_engine *e, const int32_t *tokens, uint32_t n_tok,
