@@ -143,6 +143,9 @@ static int inspect_cpu(bool json)
         for (unsigned i = 0; i < 32; i++)
             if (levels >> i & 1u) printf(" %s", sm_cpu_level_name(i));
         printf("\nkernels   %s\n", kern.level);
+        for (uint32_t i = 0; i < SM_TYPE_COUNT; i++)
+            if (sm_kern_matrix_level(levels, i))
+                printf("  %-8s%s\n", sm_type_name(i), sm_kern_matrix_level(levels, i));
         return SM_EXIT_DONE;
     }
     sm_json_begin(&j, stdout, true);
@@ -159,6 +162,11 @@ static int inspect_cpu(bool json)
         if (levels >> i & 1u) sm_json_str(&j, NULL, sm_cpu_level_name(i));
     sm_json_close(&j);
     sm_json_str(&j, "kernel_level", kern.level);
+    sm_json_open(&j, "kernels", '{');
+    for (uint32_t i = 0; i < SM_TYPE_COUNT; i++)
+        if (sm_kern_matrix_level(levels, i))
+            sm_json_str(&j, sm_type_name(i), sm_kern_matrix_level(levels, i));
+    sm_json_close(&j);
     sm_json_close(&j);
     (void)sm_json_end(&j); /* main looks at standard output */
     return SM_EXIT_DONE;

@@ -23,10 +23,24 @@ struct sm_attend_split {
 /* As few items as keep all workers busy; the cut cannot change a bit. */
 struct sm_attend_split sm_attend_cut(const struct sm_graph *g, const struct sm_attend *a,
                                      uint32_t n_tok);
-/* One item of the token at position `pos`, whose key and value are in the cache already. q: first
- * query head of the token, heads ldq floats apart; out: dv floats a query head, ldo apart. */
+/* Up to SM_ATTN_TOK neighbouring tokens (one when the cache is a ring), whose keys and values are in
+ * the cache already. q: first query head of the first token, heads ldq floats apart, tokens tok_q;
+ * out: dv floats a query head, ldo apart, tokens tok_out. */
+struct sm_attend_rows {
+    uint32_t pos, n_tok; /* position of the first token */
+    const float *q;
+    size_t ldq, tok_q;
+    float *out;
+    size_t ldo, tok_out;
+};
+/* Tokens of an item: several where few heads share a key, so that scratch stays small. */
+static inline uint32_t sm_attend_tokens(uint32_t n_head, uint32_t n_kv)
+{
+    return n_head / n_kv <= 16 ? SM_ATTN_TOK : 1;
+}
+/* One item of these tokens. */
 void sm_attend_item(struct sm_graph *g, unsigned worker, const struct sm_attend *a,
                     const struct sm_kv_cache *kv, const struct sm_attend_split *cut, uint32_t item,
-                    uint32_t pos, const float *q, size_t ldq, float *out, size_t ldo);
+                    const struct sm_attend_rows *r);
 
 #endif

@@ -40,7 +40,7 @@ struct token_job {
     atomic_int bad;
     struct sm_attend core;
     struct sm_attend_split cut;
-    uint32_t first; /* token of the first item */
+    uint32_t first, end; /* tokens of all items */
 };
 
 /* Norm and rotation of n_head heads of queries or keys. */
@@ -85,28 +85,36 @@ static void finish_token(void *arg, uint32_t t, unsigned worker)
     if (!j->kv->ring) store_token(j, t);
 }
 
-/* ---- attention: one item is one token and some heads that share a key/value head --------------- */
+/* ---- attention: an item is some tokens and some heads that share a key/value head --------------- */
 
 static void attend(void *arg, uint32_t item, unsigned worker)
 {
     const struct token_job *j = arg;
     const struct sm_gqa *a = j->a;
-    const uint32_t t = j->first + item / j->cut.n_item;
-    sm_attend_item(j->g, worker, &j->core, j->kv, &j->cut, item % j->cut.n_item, j->pos0 + t,
-                   j->g->qkv + (size_t)t * j->map.all, a->dk,
-                   j->g->attn.x + (size_t)t * sm_pad8(a->n_head * a->dv), a->dv);
+    const uint32_t most = sm_attend_tokens(a->n_head, a->n_kv);
+    const uint32_t t = j->first + item / j->cut.n_item * most;
+    const size_t tok_out = sm_pad8(a->n_head * a->dv);
+    const struct sm_attend_rows rows = {
+        .pos = j->pos0 + t, .n_tok = j->end - t < most ? j->end - t : most,
+        .q = j->g->qkv + (size_t)t * j->map.all, .ldq = a->dk, .tok_q = j->map.all,
+        .out = j->g->attn.x + t * tok_out, .ldo = a->dv, .tok_out = tok_out};
+    sm_attend_item(j->g, worker, &j->core, j->kv, &j->cut, item % j->cut.n_item, &rows);
 }
 
 static void attend_all(struct token_job *j, uint32_t n_tok)
 {
-    j->cut = sm_attend_cut(j->g, &j->core, j->kv->ring ? 1 : n_tok);
+    const uint32_t most = sm_attend_tokens(j->a->n_head, j->a->n_kv);
+    const uint32_t n_tile = j->kv->ring ? 1 : (n_tok + most - 1) / most;
+    j->cut = sm_attend_cut(j->g, &j->core, n_tile);
+    j->end = n_tok;
     if (!j->kv->ring) {
-        sm_graph_for(j->g, n_tok * j->cut.n_item, attend, j);
+        sm_graph_for(j->g, n_tile * j->cut.n_item, attend, j);
         return;
     }
     /* in a ring the key of a token takes the place of one that the token before still sees */
     for (; j->first < n_tok; j->first++) {
         store_token(j, j->first);
+        j->end = j->first + 1;
         sm_graph_for(j->g, j->cut.n_item, attend, j);
     }
 }

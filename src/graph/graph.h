@@ -49,6 +49,7 @@ struct sm_graph_dims {
     uint32_t n_logit_rows; /* rows of logits held at once */
 };
 
+/* sums of SM_ATTN_TOK tokens and the heads that share a key/value head: all chunks, one chunk */
 struct sm_attn_scratch { float *m, *l, *o, *cm, *cl, *co; uint8_t *ring; };
 
 struct sm_graph {

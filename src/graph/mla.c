@@ -165,10 +165,12 @@ static void attend(void *arg, uint32_t item, unsigned worker)
 {
     const struct mla_job *j = arg;
     const uint32_t t = item / j->cut.n_item;
-    sm_attend_item(j->g, worker, &j->core, j->kv, &j->cut, item % j->cut.n_item,
-                   j->pos0 + j->first + t, latent_query_of(j, t, 0),
-                   j->a->n_latent + j->a->n_rot, j->g->mla_z.x + (size_t)t * j->a->n_latent,
-                   (size_t)j->n_tok * j->a->n_latent);
+    const struct sm_attend_rows rows = {
+        .pos = j->pos0 + j->first + t, .n_tok = 1, .q = latent_query_of(j, t, 0),
+        .ldq = j->a->n_latent + j->a->n_rot,
+        .out = j->g->mla_z.x + (size_t)t * j->a->n_latent,
+        .ldo = (size_t)j->n_tok * j->a->n_latent};
+    sm_attend_item(j->g, worker, &j->core, j->kv, &j->cut, item % j->cut.n_item, &rows);
 }
 
 static void gate_token(void *arg, uint32_t t, unsigned worker)

@@ -22,7 +22,9 @@ static void rows_layout(struct sm_scratch_rows *r, struct sm_arena *arena, uint3
 
 static void attn_layout(struct sm_graph *g, struct sm_arena *a, unsigned n_threads)
 {
-    const uint32_t nq = g->dims.max_q_per_kv, dv = g->dims.max_dv;
+    /* several tokens at once when at most 16 heads share a key (sm_attend_tokens) */
+    const uint32_t one = g->dims.max_q_per_kv, dv = g->dims.max_dv;
+    const uint32_t few = (one < 16 ? one : 16) * SM_ATTN_TOK, nq = one > few ? one : few;
     g->attn_scratch = SM_ARENA_NEW(a, struct sm_attn_scratch, n_threads);
     for (unsigned i = 0; i < n_threads; i++) {
         struct sm_attn_scratch s;

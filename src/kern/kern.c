@@ -12,19 +12,29 @@ void sm_kern_init(struct sm_kern *k, uint32_t levels)
         bool (*fill)(struct sm_kern *k);
     } fills[] = {
         {SM_LEVEL_AVX2, "avx2", sm_kern_fill_avx2},
-#if __has_include("kern/x86/fill_avx512.c") /* the level is being written */
+        {SM_LEVEL_AVXVNNI, "avxvnni", sm_kern_fill_avxvnni},
         {SM_LEVEL_AVX512, "avx512", sm_kern_fill_avx512},
-#endif
-#if __has_include("kern/arm/fill_neon.c") /* the level is being written */
         {SM_LEVEL_NEON, "neon", sm_kern_fill_neon},
-#endif
-#if __has_include("kern/arm/fill_dotprod.c") /* the level is being written */
         {SM_LEVEL_DOTPROD, "dotprod", sm_kern_fill_dotprod},
-#endif
     };
     memset(k, 0, sizeof *k);
     sm_kern_fill_ref(k);
     k->level = "ref";
     for (size_t i = 0; i < sizeof fills / sizeof fills[0]; i++)
         if ((levels >> fills[i].level & 1) && fills[i].fill(k)) k->level = fills[i].name;
+}
+
+const char *sm_kern_matrix_level(uint32_t levels, uint32_t type)
+{
+    const char *name = NULL;
+    struct sm_kern below = {0}, now;
+    if (!sm_type_is_matrix(type)) return NULL;
+    for (unsigned i = 0; i < SM_LEVEL_COUNT; i++) {
+        if (!(levels >> i & 1)) continue;
+        sm_kern_init(&now, levels & ((2u << i) - 1));
+        if (now.mul_x8[type] != below.mul_x8[type] || now.mul_rows[type] != below.mul_rows[type])
+            name = sm_cpu_level_name(i);
+        below = now;
+    }
+    return name;
 }

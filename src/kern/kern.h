@@ -48,6 +48,19 @@ struct sm_attn_chunk {
 };
 typedef void (*sm_attn_chunk_fn)(const struct sm_attn_chunk *c);
 
+/* The same chunk for n_tok neighbouring tokens of a prompt: c.q is that of the first token, the next
+ * one's is tok_q floats on; token t sees positions first[t] .. last[t] - 1 (c.first, c.last are not
+ * used), none when first[t] >= last[t]: then its results are not written. Results of token t and
+ * head h have the number t * n_q + h. */
+#define SM_ATTN_TOK 4u
+struct sm_attn_tile {
+    struct sm_attn_chunk c;
+    size_t tok_q;
+    uint32_t n_tok; /* at most SM_ATTN_TOK */
+    uint32_t first[SM_ATTN_TOK], last[SM_ATTN_TOK];
+};
+typedef void (*sm_attn_tile_fn)(const struct sm_attn_tile *t);
+
 enum sm_kv_type { SM_KV_F32, SM_KV_F16, SM_KV_Q8_0, SM_KV_COUNT };
 
 struct sm_kern {
@@ -74,17 +87,24 @@ struct sm_kern {
     void (*rope_half)(float *x, const float *cs, size_t n_rot);
     void (*rope_adjacent)(float *x, const float *cs, size_t n_rot);
     sm_attn_chunk_fn attn_chunk[SM_KV_COUNT];
+    sm_attn_tile_fn attn_tile[SM_KV_COUNT]; /* NULL where a level has none */
+    /* o[i] = fma(x[i], part, o[i] * keep): joins two chunks of attention */
+    void (*join)(float *o, float keep, const float *x, float part, size_t n);
     /* n floats to the KV format at dst (F16: 2n bytes; Q8_0: n/32 blocks of f16 d + 32 codes). */
     void (*kv_store[SM_KV_COUNT])(void *dst, const float *x, size_t n);
 };
 
 /* Fill k from ref, then from every level whose bit is set in `levels`, ascending. */
 void sm_kern_init(struct sm_kern *k, uint32_t levels);
+/* Name of the level that the kernel for matrices of a format comes from when `levels` are in use;
+ * NULL: the format is no matrix. */
+const char *sm_kern_matrix_level(uint32_t levels, uint32_t type);
 
 /* Fill functions of the ISA files; each returns false and changes nothing when it was compiled
  * without its instruction set. Declared here, called by sm_kern_init only. */
 void sm_kern_fill_ref(struct sm_kern *k);
 bool sm_kern_fill_avx2(struct sm_kern *k);
+bool sm_kern_fill_avxvnni(struct sm_kern *k);
 bool sm_kern_fill_avx512(struct sm_kern *k);
 bool sm_kern_fill_neon(struct sm_kern *k);
 bool sm_kern_fill_dotprod(struct sm_kern *k);

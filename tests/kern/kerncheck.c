@@ -65,11 +65,13 @@ static void list_slots(void)
     add_slot("silu_mul", "", AT(silu_mul), check_silu_mul, 0, 1);
     add_slot("axpy", "", AT(axpy), check_axpy, 0, 1);
     add_slot("add", "", AT(add), check_add, 0, 1);
+    add_slot("join", "", AT(join), check_join, 0, 1);
     add_slot("exp", "", AT(exp), check_exp, 0, 1);
     add_slot("rope_half", "", AT(rope_half), check_rope, 0, 1);
     add_slot("rope_adjacent", "", AT(rope_adjacent), check_rope, 1, 1);
     for (uint32_t i = 0; i < SM_KV_COUNT; i++) {
         add_slot("attn_chunk", kv[i], AT(attn_chunk) + i * step, check_attn, i, 4);
+        add_slot("attn_tile", kv[i], AT(attn_tile) + i * step, check_attn_tile, i, 4);
         add_slot("kv_store", kv[i], AT(kv_store) + i * step, check_kv_store, i, 1);
     }
 }
@@ -105,6 +107,7 @@ static void check_level(enum sm_level level, uint32_t levels, const struct optio
     sm_kern_init(&now, levels & (2 * bit - 1));
     for (size_t i = 0; i < n_slots; i++) {
         if (level && same_slot(&before, &now, slots[i].offset)) continue;
+        if (!*(void *const *)(const void *)((const char *)&now + slots[i].offset)) continue;
         if (o->op && !strstr(slots[i].name, o->op)) continue;
         check_slot(&slots[i], level_names[level], &now, &ref, level ? o->rounds : 1);
         n_checked++;

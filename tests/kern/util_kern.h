@@ -48,6 +48,8 @@ const char *check_add(const struct sm_kern *k, const struct sm_kern *ref, uint32
 const char *check_exp(const struct sm_kern *k, const struct sm_kern *ref, uint32_t unused);
 const char *check_rope(const struct sm_kern *k, const struct sm_kern *ref, uint32_t adjacent);
 const char *check_attn(const struct sm_kern *k, const struct sm_kern *ref, uint32_t kv_type);
+const char *check_attn_tile(const struct sm_kern *k, const struct sm_kern *ref, uint32_t kv_type);
+const char *check_join(const struct sm_kern *k, const struct sm_kern *ref, uint32_t unused);
 const char *check_kv_store(const struct sm_kern *k, const struct sm_kern *ref, uint32_t kv_type);
 
 /* Random file-order blocks of a format with finite scales. kind 0: random bytes; 1: scales zero;

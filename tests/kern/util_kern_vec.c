@@ -3,6 +3,8 @@
 #include "util_kern.h"
 #include "tap.h"
 
+#include <math.h>
+
 enum { B_A, B_B, B_C, B_OUT, B_REF, B_M, B_L, B_M_REF, B_L_REF };
 
 static size_t pick(size_t lo, size_t hi) { return lo + (size_t)tap_random_below(hi - lo + 1); }
@@ -180,6 +182,18 @@ static uint8_t *kv_rows(const struct sm_kern *ref, unsigned number, uint32_t kv_
     return rows;
 }
 
+/* The sign of a zero maximum, and a maximum beside scores that are NaN, are not specified. */
+static bool same_maxima(const float *m, const float *want, const float *l, size_t n, size_t *at)
+{
+    for (size_t i = 0; i < n; i++) {
+        size_t ignored = 0;
+        *at = i;
+        if (isnan(l[i]) || (m[i] == 0 && want[i] == 0)) continue;
+        if (!same_floats(m + i, want + i, 1, &ignored)) return false;
+    }
+    return true;
+}
+
 const char *check_attn(const struct sm_kern *k, const struct sm_kern *ref, uint32_t kv_type)
 {
     all_buffers();
@@ -218,12 +232,77 @@ const char *check_attn(const struct sm_kern *k, const struct sm_kern *ref, uint3
     if (guard_signal() || !guard_intact(B_M) || !guard_intact(B_L) || !guard_intact(B_OUT))
         return failure("signal %d or written outside: dk %zu, dv %zu, %zu..%zu, %zu heads",
                        guard_signal(), dk, dv, first, last, n_q);
-    if (!same_floats(c.m, want.m, n_q, &at))
+    if (!same_maxima(c.m, want.m, want.l, n_q, &at))
         return failure("m[%zu] %a, ref %a, kind %u", at, (double)c.m[at], (double)want.m[at], kind);
     if (!same_floats(c.l, want.l, n_q, &at))
         return failure("l[%zu] %a, ref %a, kind %u", at, (double)c.l[at], (double)want.l[at], kind);
     if (!same_floats(c.o, want.o, n_o, &at))
         return failure("o: dk %zu, dv %zu, %zu..%zu, %zu heads, kind %u, at %zu: %a, ref %a", dk,
                        dv, first, last, n_q, kind, at, (double)c.o[at], (double)want.o[at]);
+    return NULL;
+}
+
+/* A tile of tokens of a prompt against ref's chunks, token by token. */
+const char *check_attn_tile(const struct sm_kern *k, const struct sm_kern *ref, uint32_t kv_type)
+{
+    all_buffers();
+    const size_t dk = 32 * pick(1, 5), dv = kv_type == SM_KV_Q8_0 ? 32 * pick(1, 5) : pick(1, 150);
+    const size_t n = pick(0, 1) ? pick(4, 40) : pick(4, 256), n_q = pick(1, 6);
+    const size_t ks = kv_bytes(kv_type, dk), vs = kv_bytes(kv_type, dv), tok_q = n_q * dk + 3;
+    const unsigned kind = pick(0, 2) ? 0 : kind_of_floats();
+    struct sm_attn_tile a = {.c = {.ldq = dk, .k_stride = ks, .v_stride = vs,
+                                   .n_q = (uint32_t)n_q, .dk = (uint32_t)dk, .dv = (uint32_t)dv,
+                                   .scale = 0.25f, .ldo = dv},
+                             .tok_q = tok_q, .n_tok = (uint32_t)pick(1, SM_ATTN_TOK)};
+    const size_t n_m = a.n_tok * n_q, n_o = n_m * dv, window = pick(0, 1) ? pick(1, 2 * n) : 2 * n;
+    size_t at = 0;
+    for (uint32_t t = 0; t < a.n_tok; t++) { /* neighbouring tokens; the first may see nothing */
+        const size_t end = pick(0, 9) ? n - a.n_tok + t + 1 : t;
+        a.last[t] = (uint32_t)end;
+        a.first[t] = end > window ? (uint32_t)(end - window) : 0;
+    }
+    a.c.q = floats(B_A, (a.n_tok - 1) * tok_q + n_q * dk, kind);
+    a.c.k = kv_rows(ref, B_B, kv_type, n, dk, ks, kind);
+    a.c.v = kv_rows(ref, B_C, kv_type, n, dv, vs, kind);
+    struct sm_attn_chunk want = a.c;
+    a.c.o = guard_buffer(B_OUT, 4 * n_o, 4), want.o = guard_buffer(B_REF, 4 * n_o, 4);
+    a.c.m = guard_buffer(B_M, 4 * n_m, 4), want.m = guard_buffer(B_M_REF, 4 * n_m, 4);
+    a.c.l = guard_buffer(B_L, 4 * n_m, 4), want.l = guard_buffer(B_L_REF, 4 * n_m, 4);
+    for (uint32_t t = 0; t < a.n_tok; t++) {
+        want.first = a.first[t], want.last = a.last[t];
+        if (want.first < want.last) ref->attn_chunk[kv_type](&want);
+        want.q += tok_q, want.m += n_q, want.l += n_q, want.o += n_q * dv;
+    }
+    want.m -= n_m, want.l -= n_m, want.o -= n_o;
+    if (GUARD_TRY()) k->attn_tile[kv_type](&a);
+    guard_done();
+    if (guard_signal() || !guard_intact(B_M) || !guard_intact(B_L) || !guard_intact(B_OUT))
+        return failure("signal %d or written outside: dk %zu, dv %zu, %zu rows, %zu heads",
+                       guard_signal(), dk, dv, n, n_q);
+    if (!same_maxima(a.c.m, want.m, want.l, n_m, &at) || !same_floats(a.c.l, want.l, n_m, &at))
+        return failure("m or l of %zu differs, kind %u", at, kind);
+    if (!same_floats(a.c.o, want.o, n_o, &at))
+        return failure("o: dk %zu, dv %zu, %zu rows, %zu heads, %u tokens, at %zu: %a, ref %a", dk,
+                       dv, n, n_q, a.n_tok, at, (double)a.c.o[at], (double)want.o[at]);
+    return NULL;
+}
+
+const char *check_join(const struct sm_kern *k, const struct sm_kern *ref, uint32_t unused)
+{
+    all_buffers();
+    const size_t n = length();
+    const unsigned kind = kind_of_floats();
+    const float *x = floats(B_A, n, kind), *o = floats(B_B, n, kind);
+    float *y = guard_buffer(B_OUT, 4 * n, 4), *y_ref = guard_buffer(B_REF, 4 * n, 4);
+    const float keep = tap_random_float(0, 1), part = tap_random_float(0, 1);
+    size_t at = 0;
+    (void)unused;
+    memcpy(y, o, 4 * n);
+    memcpy(y_ref, o, 4 * n);
+    ref->join(y_ref, keep, x, part, n);
+    if (GUARD_TRY()) k->join(y, keep, x, part, n);
+    guard_done();
+    if (guard_signal() || !guard_intact(B_OUT) || !same_floats(y, y_ref, n, &at))
+        return failure("n %zu, kind %u: signal %d, at %zu", n, kind, guard_signal(), at);
     return NULL;
 }

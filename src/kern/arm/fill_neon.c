@@ -28,6 +28,7 @@ bool sm_kern_fill_neon(struct sm_kern *k)
     k->dot = sm_dot_neon;
     k->rms_norm = sm_rms_norm_neon;
     k->silu_mul = sm_silu_mul_neon;
+    k->join = sm_join_neon;
     k->axpy = sm_axpy_neon;
     k->add = sm_add_neon;
     k->exp = sm_exp_neon;

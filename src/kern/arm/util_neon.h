@@ -242,6 +242,7 @@ void sm_mul_rows_bf16_neon(float *y, size_t ldy, const void *w, size_t n_rows, s
 float sm_dot_neon(const float *a, const float *b, size_t n);
 float sm_rms_norm_neon(float *y, const float *x, const float *w, size_t n, float eps);
 void sm_silu_mul_neon(float *h, const float *g, const float *u, size_t n);
+void sm_join_neon(float *o, float keep, const float *x, float part, size_t n);
 void sm_axpy_neon(float *y, float w, const float *x, size_t n);
 void sm_add_neon(float *y, const float *x, size_t n);
 void sm_exp_neon(float *y, const float *x, size_t n);

@@ -51,6 +51,15 @@ void sm_silu_mul_neon(float *h, const float *g, const float *u, size_t n)
         store_tail(h + i, silu_mul4(load_tail(g + i, n - i), load_tail(u + i, n - i)), n - i);
 }
 
+void sm_join_neon(float *o, float keep, const float *x, float part, size_t n)
+{
+    const float32x4_t b = vdupq_n_f32(part);
+    size_t i = 0;
+    for (; i + 4 <= n; i += 4)
+        vst1q_f32(o + i, vfmaq_f32(vmulq_n_f32(vld1q_f32(o + i), keep), vld1q_f32(x + i), b));
+    for (; i < n; i++) o[i] = fmaf(x[i], part, o[i] * keep);
+}
+
 void sm_axpy_neon(float *y, float w, const float *x, size_t n)
 {
     size_t i = 0;

@@ -33,6 +33,7 @@ void sm_kern_fill_ref(struct sm_kern *k)
     k->silu_mul = sm_silu_mul_ref;
     k->axpy = sm_axpy_ref;
     k->add = sm_add_ref;
+    k->join = sm_join_ref;
     k->exp = sm_exp_ref;
     k->rope_half = sm_rope_half_ref;
     k->rope_adjacent = sm_rope_adjacent_ref;

@@ -35,6 +35,7 @@ float sm_rms_norm_ref(float *y, const float *x, const float *w, size_t n, float 
 void sm_silu_mul_ref(float *h, const float *g, const float *u, size_t n);
 void sm_axpy_ref(float *y, float w, const float *x, size_t n);
 void sm_add_ref(float *y, const float *x, size_t n);
+void sm_join_ref(float *o, float keep, const float *x, float part, size_t n);
 void sm_exp_ref(float *y, const float *x, size_t n);
 void sm_rope_half_ref(float *x, const float *cs, size_t n_rot);
 void sm_rope_adjacent_ref(float *x, const float *cs, size_t n_rot);

@@ -27,6 +27,11 @@ void sm_add_ref(float *y, const float *x, size_t n)
     for (size_t i = 0; i < n; i++) y[i] = y[i] + x[i];
 }
 
+void sm_join_ref(float *o, float keep, const float *x, float part, size_t n)
+{
+    for (size_t i = 0; i < n; i++) o[i] = fmaf(x[i], part, o[i] * keep);
+}
+
 void sm_exp_ref(float *y, const float *x, size_t n)
 {
     for (size_t i = 0; i < n; i++) y[i] = sm_exp_f32(x[i]);

@@ -40,6 +40,7 @@ bool sm_kern_fill_avx2(struct sm_kern *k)
     k->silu_mul = sm_silu_mul_avx2;
     k->axpy = sm_axpy_avx2;
     k->add = sm_add_avx2;
+    k->join = sm_join_avx2;
     k->exp = sm_exp_avx2;
     k->rope_half = sm_rope_half_avx2;
     k->rope_adjacent = sm_rope_adjacent_avx2;

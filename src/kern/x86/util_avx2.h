@@ -163,6 +163,7 @@ float sm_rms_norm_avx2(float *y, const float *x, const float *w, size_t n, float
 void sm_silu_mul_avx2(float *h, const float *g, const float *u, size_t n);
 void sm_axpy_avx2(float *y, float w, const float *x, size_t n);
 void sm_add_avx2(float *y, const float *x, size_t n);
+void sm_join_avx2(float *o, float keep, const float *x, float part, size_t n);
 void sm_exp_avx2(float *y, const float *x, size_t n);
 void sm_rope_half_avx2(float *x, const float *cs, size_t n_rot);
 void sm_rope_adjacent_avx2(float *x, const float *cs, size_t n_rot);

@@ -74,6 +74,16 @@ void sm_add_avx2(float *y, const float *x, size_t n)
     for (; i < n; i++) y[i] = y[i] + x[i];
 }
 
+void sm_join_avx2(float *o, float keep, const float *x, float part, size_t n)
+{
+    const __m256 a = _mm256_set1_ps(keep), b = _mm256_set1_ps(part);
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        _mm256_storeu_ps(o + i, _mm256_fmadd_ps(_mm256_loadu_ps(x + i), b,
+                                                _mm256_mul_ps(_mm256_loadu_ps(o + i), a)));
+    for (; i < n; i++) o[i] = fmaf(x[i], part, o[i] * keep);
+}
+
 void sm_exp_avx2(float *y, const float *x, size_t n)
 {
     size_t i = 0;

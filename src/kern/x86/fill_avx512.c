@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* The AVX-512 level of the kernel table, over AVX2. */
+#include "kern/x86/util_avx512.h"
+
+#ifdef SM_HAVE_AVX512
+
+bool sm_kern_fill_avx512(struct sm_kern *k)
+{
+    SM_TILE_FORMATS(SM_TILE_FILL, avx512)
+    k->mul_rows[SM_F32] = sm_mul_rows_f32_avx512;
+    k->mul_rows[SM_F16] = sm_mul_rows_f16_avx512;
+    k->mul_rows[SM_BF16] = sm_mul_rows_bf16_avx512;
+    k->attn_chunk[SM_KV_F32] = sm_attn_chunk_f32_avx512;
+    k->attn_chunk[SM_KV_F16] = sm_attn_chunk_f16_avx512;
+    k->attn_chunk[SM_KV_Q8_0] = sm_attn_chunk_q8_0_avx512;
+    k->attn_tile[SM_KV_F32] = sm_attn_tile_f32_avx512;
+    k->attn_tile[SM_KV_F16] = sm_attn_tile_f16_avx512;
+    k->attn_tile[SM_KV_Q8_0] = sm_attn_tile_q8_0_avx512;
+    return true;
+}
+
+#else
+
+bool sm_kern_fill_avx512(struct sm_kern *k)
+{
+    (void)k;
+    return false;
+}
+
+#endif
