@@ -5,6 +5,13 @@
 
 #ifdef SM_HAVE_NEON
 
+/* One token goes a way of its own. */
+#if defined(__ARM_FEATURE_DOTPROD)
+#define SM_ONE_APART 1
+#else
+#define SM_ONE_APART 0
+#endif
+
 SM_INLINE struct units4 and_units(const struct units4 *v, uint8_t mask)
 {
     struct units4 u;
@@ -25,6 +32,72 @@ SM_INLINE struct u8x32 or32(struct u8x32 a, struct u8x32 b)
 #define SHR32(v, n) ((struct u8x32){vshrq_n_u8((v).lo, n), vshrq_n_u8((v).hi, n)})
 #define SHL32(v, n) ((struct u8x32){vshlq_n_u8((v).lo, n), vshlq_n_u8((v).hi, n)})
 
+#if defined(__ARM_FEATURE_DOTPROD)
+/* Sums of activations as 128 * hi + lo, |S| <= 4,064: signed bytes, so that SDOT takes the sums of
+ * four runs by a lane's four minima (0..63). */
+SM_INLINE struct i32x8 dot_split(const struct u8x32 *min, int n, int8x16_t hi, int8x16_t lo)
+{
+    struct i32x8 h = i32x8_zero(), l = h;
+#define FOUR_RUNS(i)                                                                               \
+    if (i < n) {                                                                                   \
+        const int8x16_t m0 = vreinterpretq_s8_u8(min[i].lo), m1 = vreinterpretq_s8_u8(min[i].hi);  \
+        h.lo = vdotq_laneq_s32(h.lo, m0, hi, i);                                                   \
+        h.hi = vdotq_laneq_s32(h.hi, m1, hi, i);                                                   \
+        l.lo = vdotq_laneq_s32(l.lo, m0, lo, i);                                                   \
+        l.hi = vdotq_laneq_s32(l.hi, m1, lo, i);                                                   \
+    }
+    FOUR_RUNS(0)
+    FOUR_RUNS(1)
+    FOUR_RUNS(2)
+    FOUR_RUNS(3)
+#undef FOUR_RUNS
+    return (struct i32x8){vaddq_s32(vshlq_n_s32(h.lo, 7), l.lo),
+                          vaddq_s32(vshlq_n_s32(h.hi, 7), l.hi)};
+}
+/* sum over the 16 runs of min[g] * S_g. */
+SM_INLINE struct i32x8 dot_runs(const struct u8x32 min[4], const int16_t *s)
+{
+    const int16x8_t a = vld1q_s16(s), b = vld1q_s16(s + 8);
+    const int8x16_t hi = vcombine_s8(vshrn_n_s16(a, 7), vshrn_n_s16(b, 7));
+    const int8x16_t lo = vuzp1q_s8(vreinterpretq_s8_s16(a), vreinterpretq_s8_s16(b));
+    return dot_split(min, 4, hi, vandq_s8(lo, vdupq_n_s8(127)));
+}
+
+/* Half of a Q2_K block with one token: 32 columns of each of four shifts, even or odd runs. Two
+ * shifts at once, so that four chains of SDOT hide its latency on an in-order core; codes go
+ * straight from the load into the product, so that nothing is spilled. */
+SM_INLINE void half_q2k(struct i32x8 *i1, struct i32x8 *i4, const uint8_t *v, const struct u8x32 *sub,
+                        const int8_t *q, const int e)
+{
+    const uint8x16_t m3 = vdupq_n_u8(3), m12 = vdupq_n_u8(12);
+    struct i32x8 p0 = i32x8_zero(), p1 = p0, p2 = p0, p3 = p0;
+    const int8x16_t a0 = vld1q_s8(q), a1 = vld1q_s8(q + 32);
+    const int8x16_t a2 = vld1q_s8(q + 64), a3 = vld1q_s8(q + 96);
+#define S8(x) vreinterpretq_s8_u8(x)
+#define UNIT(j)                                                                                    \
+    {                                                                                              \
+        const uint8x16_t c0 = vld1q_u8(v + 32 * (j)), c1 = vld1q_u8(v + 32 * (j) + 16);            \
+        p0.lo = vdotq_laneq_s32(p0.lo, S8(vandq_u8(c0, m3)), a0, j);                               \
+        p0.hi = vdotq_laneq_s32(p0.hi, S8(vandq_u8(c1, m3)), a0, j);                               \
+        p1.lo = vdotq_laneq_s32(p1.lo, S8(vandq_u8(c0, m12)), a1, j);                              \
+        p1.hi = vdotq_laneq_s32(p1.hi, S8(vandq_u8(c1, m12)), a1, j);                              \
+        p2.lo = vdotq_laneq_s32(p2.lo, S8(vandq_u8(vshrq_n_u8(c0, 4), m3)), a2, j);                \
+        p2.hi = vdotq_laneq_s32(p2.hi, S8(vandq_u8(vshrq_n_u8(c1, 4), m3)), a2, j);                \
+        p3.lo = vdotq_laneq_s32(p3.lo, S8(vshrq_n_u8(c0, 6)), a3, j);                              \
+        p3.hi = vdotq_laneq_s32(p3.hi, S8(vshrq_n_u8(c1, 6)), a3, j);                              \
+    }
+    UNIT(0)
+    UNIT(1)
+    UNIT(2)
+    UNIT(3)
+#undef UNIT
+#undef S8
+    *i1 = add_mul(*i1, p0, byte_u(sub[0], e));
+    *i4 = add_mul(*i4, p1, byte_u(sub[0], 2 + e));
+    *i1 = add_mul(*i1, p2, byte_u(sub[1], e));
+    *i1 = add_mul(*i1, p3, byte_u(sub[1], 2 + e));
+}
+#else
 /* sum over the 16 runs of min[g] * S_g. */
 SM_INLINE struct i32x8 dot_runs(const struct u8x32 min[4], const int16_t *s)
 {
@@ -32,6 +105,7 @@ SM_INLINE struct i32x8 dot_runs(const struct u8x32 min[4], const int16_t *s)
     SM_UNROLL for (int g = 0; g < 16; g++) sum = add_mul_n(sum, byte_u(min[g / 4], g & 3), s[g]);
     return sum;
 }
+#endif
 
 /* Q2_K, x8: d, dmin, scales 4 units, codes 16 units. Bits 2-3 are used in place; what they add up
  * to is 4 times too large and divided exactly at the end. */
@@ -54,7 +128,15 @@ SM_INLINE void group_q2k(float *y, size_t ldy, const uint8_t *w, const struct sm
             min[i] = SHR32(s, 4);
         }
         for (int t = 0; t < n_tok; t++) i1[t] = i4[t] = i32x8_zero();
-        for (int h = 0; h < 2; h++) {
+#if defined(__ARM_FEATURE_DOTPROD)
+        if (n_tok == 1) {
+            SM_UNROLL for (int h = 0; h < 2; h++) {
+                half_q2k(i1, i4, w + 160 + 256 * h, sub + 2 * h, r[0].q + 128 * h, 0);
+                half_q2k(i1, i4, w + 288 + 256 * h, sub + 2 * h, r[0].q + 128 * h + 16, 1);
+            }
+        }
+#endif
+        for (int h = SM_ONE_APART && n_tok == 1 ? 2 : 0; h < 2; h++) {
             SM_UNROLL for (int e = 0; e < 2; e++) { /* even and odd runs of 16 */
                 struct units4 v = load_units4(w + 160 + 256 * h + 128 * e), u;
                 SM_UNROLL for (int k = 0; k < 4; k++) {
@@ -161,10 +243,17 @@ SM_INLINE void scales_q4k(struct u8x32 sub[2], struct u8x32 min[2], const uint8_
 /* sum over the 8 groups of min * (sum of the group's 32 activations). */
 SM_INLINE struct i32x8 dot_groups(const struct u8x32 min[2], const int16_t *s)
 {
+#if defined(__ARM_FEATURE_DOTPROD)
+    const int16x8_t sums = vpaddq_s16(vld1q_s16(s), vld1q_s16(s + 8));
+    const int8x8_t hi = vshrn_n_s16(sums, 7);
+    const int8x8_t lo = vand_s8(vmovn_s16(sums), vdup_n_s8(127));
+    return dot_split(min, 2, vcombine_s8(hi, hi), vcombine_s8(lo, lo));
+#else
     struct i32x8 sum = i32x8_zero();
     SM_UNROLL for (int g = 0; g < 8; g++)
         sum = add_mul_n(sum, byte_u(min[g / 4], g & 3), s[2 * g] + s[2 * g + 1]);
     return sum;
+#endif
 }
 
 /* Q4_K, x8: d, dmin, scales 3 units, codes 32 units. A group of 32 codes 0..15 is one part. */
