@@ -20,6 +20,8 @@ bool sm_kern_fill_dotprod(struct sm_kern *k)
     k->mul_x8[SM_MXFP4] = sm_mul_mxfp4_q8_dotprod;
     k->mul_x8[SM_Q2_0] = sm_mul_q20_q8_dotprod;
     k->mul_x8[SM_Q1_0] = sm_mul_q10_q8_dotprod;
+    k->mul_x8[SM_TQ1_0] = sm_mul_tq10_q8k_dotprod;
+    k->mul_x8[SM_TQ2_0] = sm_mul_tq20_q8k_dotprod;
     return true;
 }
 

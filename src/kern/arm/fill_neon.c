@@ -20,6 +20,8 @@ bool sm_kern_fill_neon(struct sm_kern *k)
     k->mul_x8[SM_MXFP4] = sm_mul_mxfp4_q8_neon;
     k->mul_x8[SM_Q2_0] = sm_mul_q20_q8_neon;
     k->mul_x8[SM_Q1_0] = sm_mul_q10_q8_neon;
+    k->mul_x8[SM_TQ1_0] = sm_mul_tq10_q8k_neon;
+    k->mul_x8[SM_TQ2_0] = sm_mul_tq20_q8k_neon;
     k->mul_rows[SM_F32] = sm_mul_rows_f32_neon;
     k->mul_rows[SM_F16] = sm_mul_rows_f16_neon;
     k->mul_rows[SM_BF16] = sm_mul_rows_bf16_neon;

@@ -185,46 +185,4 @@ SM_INLINE void group_q20(float *y, size_t ldy, const uint8_t *w, const struct sm
     for (int t = 0; t < n_tok; t++) store8(y + (size_t)t * ldy, acc[t]);
 }
 
-/* Q1_0, x8: d, bits 4 units. Bit k of byte j of dword i of a lane is weight 32i + 8j + k, +1 or -1:
- * all ones or all zeros of the bit test, doubled and less one the other way round. */
-SM_INLINE void group_q10(float *y, size_t ldy, const uint8_t *w, const struct sm_acts *x,
-                         size_t tok, const int n_tok)
-{
-    static const uint8_t order[32] = {0, 8,  16, 24, 1, 9,  17, 25, 2, 10, 18, 26, 3, 11, 19, 27,
-                                      4, 12, 20, 28, 5, 13, 21, 29, 6, 14, 22, 30, 7, 15, 23, 31};
-    const uint8x16_t turn0 = vld1q_u8(order), turn1 = vld1q_u8(order + 16);
-    const uint8x16_t one = vdupq_n_u8(1);
-    const size_t n_blocks = x->n_cols / 128;
-    struct act_row r[SM_TOK_MAX];
-    struct f32x8 acc[SM_TOK_MAX];
-    for (int t = 0; t < n_tok; t++) {
-        r[t] = act_row(x, tok + (size_t)t);
-        acc[t] = f32x8_zero();
-    }
-    for (size_t b = 0; b < n_blocks; b++, w += 18 * 8) {
-        const struct f32x8 d = load8_f16(w);
-        SM_UNROLL for (int i = 0; i < 4; i++) {
-            const size_t at = 4 * b + (size_t)i;
-            const struct u8x32 v = load32(w + 16 + 32 * i);
-            struct units4 u[2];
-            SM_UNROLL for (int k = 0; k < 8; k++) { /* set: ff -> 1; clear: 0 -> -1 */
-                const uint8x16_t bit = vdupq_n_u8((uint8_t)(1 << k));
-                const uint8x16_t lo = vceqq_u8(vandq_u8(v.lo, bit), vdupq_n_u8(0));
-                const uint8x16_t hi = vceqq_u8(vandq_u8(v.hi, bit), vdupq_n_u8(0));
-                u[k / 4].c[2 * (k & 3)] = vorrq_u8(lo, one);
-                u[k / 4].c[2 * (k & 3) + 1] = vorrq_u8(hi, one);
-            }
-            for (int t = 0; t < n_tok; t++) {
-                const int8_t *q = r[t].q + 32 * at;
-                const int8x16x2_t a = {{vld1q_s8(q), vld1q_s8(q + 16)}};
-                struct part p = part_zero();
-                part_add(&p, &u[0], vqtbl2q_s8(a, turn0));
-                part_add(&p, &u[1], vqtbl2q_s8(a, turn1));
-                acc[t] = step(acc[t], d, part_sum(&p), r[t].d[at]);
-            }
-        }
-    }
-    for (int t = 0; t < n_tok; t++) store8(y + (size_t)t * ldy, acc[t]);
-}
-
 #endif

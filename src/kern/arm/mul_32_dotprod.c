@@ -12,6 +12,5 @@ SM_MUL_X8_DRIVER(sm_mul_q80_q8_dotprod, group_q80, 32, 34);
 SM_MUL_X8_DRIVER(sm_mul_iq4nl_q8_dotprod, group_iq4nl, 32, 18);
 SM_MUL_X8_DRIVER(sm_mul_mxfp4_q8_dotprod, group_mxfp4, 32, 17);
 SM_MUL_X8_DRIVER(sm_mul_q20_q8_dotprod, group_q20, 64, 18);
-SM_MUL_X8_DRIVER(sm_mul_q10_q8_dotprod, group_q10, 128, 18);
 
 #endif

@@ -5,13 +5,6 @@
 
 #ifdef SM_HAVE_NEON
 
-/* One token goes a way of its own. */
-#if defined(__ARM_FEATURE_DOTPROD)
-#define SM_ONE_APART 1
-#else
-#define SM_ONE_APART 0
-#endif
-
 SM_INLINE struct units4 and_units(const struct units4 *v, uint8_t mask)
 {
     struct units4 u;

@@ -11,6 +11,13 @@
 #define SM_HAVE_NEON 1
 #include <arm_neon.h>
 
+/* With SDOT one token goes a way of its own. */
+#if defined(__ARM_FEATURE_DOTPROD)
+#define SM_ONE_APART 1
+#else
+#define SM_ONE_APART 0
+#endif
+
 /* One 32-bit value for each of the 8 rows of a group. */
 struct i32x8 {
     int32x4_t lo, hi;
@@ -273,6 +280,8 @@ SM_MUL_X8_DECL(sm_mul_iq4nl_q8_neon);
 SM_MUL_X8_DECL(sm_mul_mxfp4_q8_neon);
 SM_MUL_X8_DECL(sm_mul_q20_q8_neon);
 SM_MUL_X8_DECL(sm_mul_q10_q8_neon);
+SM_MUL_X8_DECL(sm_mul_tq10_q8k_neon);
+SM_MUL_X8_DECL(sm_mul_tq20_q8k_neon);
 /* Kernels of the dotprod files, put into the table by fill_dotprod.c. */
 SM_MUL_X8_DECL(sm_mul_q2k_q8k_dotprod);
 SM_MUL_X8_DECL(sm_mul_q3k_q8k_dotprod);
@@ -288,6 +297,8 @@ SM_MUL_X8_DECL(sm_mul_iq4nl_q8_dotprod);
 SM_MUL_X8_DECL(sm_mul_mxfp4_q8_dotprod);
 SM_MUL_X8_DECL(sm_mul_q20_q8_dotprod);
 SM_MUL_X8_DECL(sm_mul_q10_q8_dotprod);
+SM_MUL_X8_DECL(sm_mul_tq10_q8k_dotprod);
+SM_MUL_X8_DECL(sm_mul_tq20_q8k_dotprod);
 
 #endif /* SM_HAVE_NEON */
 #endif
