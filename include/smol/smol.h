@@ -69,6 +69,7 @@ typedef struct {
     bool verify;            /* compare everything read with a second read */
     double flash_mb_s;      /* built-in slow flash for tests; 0: none */
     double flash_us;        /* its latency */
+    const char *device_profile; /* file of `smol bench --flash`, read if it is there; NULL: none */
     smol_progress_fn progress;
     void *progress_arg;
     const volatile bool *cancel; /* becomes true: stop with CANCELLED; may be NULL */

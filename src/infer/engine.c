@@ -57,6 +57,8 @@ static smol_status read_header(struct sm_engine *e, const char *path, const smol
     if (sm_gguf_find(e->gguf, "tokenizer.ggml.model"))
         SM_TRY(sm_tok_new(&e->tok, e->gguf, err));
     sm_gguf_drop_arrays(e->gguf);
+    if (sm_profile_find(p->device_profile, sm_gguf_file_path(e->gguf, 0), &e->flash))
+        so.piece_bytes = e->flash.piece_bytes;
     SM_TRY(sm_store_new(&e->store, e->gguf, &so, err));
     SM_TRY(sm_model_new(&e->model, e->gguf, e->store, err));
     if (e->tok && sm_tok_n_vocab(e->tok) > e->model->hp.n_vocab)
@@ -121,7 +123,8 @@ static smol_status make_plan(struct sm_engine *e, const smol_params *p, struct s
         .kv_fixed_bytes = (uint64_t)m->hp.n_layer * 2 * SM_ALIGN + SM_ALIGN,
         .scratch_bytes = scratch_bytes, .scratch_arg = e, .ctx_model = m->hp.n_ctx_train,
         .ctx_user = p->ctx, .chunk_user = p->chunk, .pool_user = p->pool,
-        .readers_user = p->readers, .dense_bytes_per_token = dense_bytes_per_token(e),
+        .readers_user = p->readers ? p->readers : e->flash.n_readers,
+        .dense_bytes_per_token = dense_bytes_per_token(e),
         .expert_bytes_per_token =
             pool ? (uint64_t)n_pools * m->hp.n_used * pool->expert_file_bytes : 0,
         .ram_mb_s = speeds.ram_mb_s, .flash_mb_s = speeds.flash_mb_s};
@@ -169,7 +172,8 @@ static smol_status plan_and_measure(struct sm_engine *e, const smol_params *p, s
     SM_TRY(sm_pool_new(&e->pool, e->plan.n_threads, err));
     speeds.ram_mb_s = sm_measure_weights(&e->kern, e->pool, e->plan.total_bytes / 8);
     if (!e->plan.experts_resident) {
-        speeds.flash_mb_s = sm_measure_flash(e->gguf, e->plan.n_readers);
+        speeds.flash_mb_s =
+            e->flash.device ? e->flash.mb_s : sm_measure_flash(e->gguf, e->plan.n_readers);
         if (p->flash_mb_s > 0 && p->flash_mb_s < speeds.flash_mb_s) speeds.flash_mb_s = p->flash_mb_s;
     }
     st = make_plan(e, p, speeds, err);

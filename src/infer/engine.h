@@ -5,6 +5,7 @@
 #define SM_ENGINE_H
 
 #include "model/model.h"
+#include "store/device_profile.h"
 #include "store/plan.h"
 #include "tok/tok.h"
 
@@ -17,6 +18,7 @@ struct sm_engine {
     struct sm_model *model;
     struct sm_graph graph;
     struct sm_plan plan;
+    struct sm_flash_profile flash; /* of the file's device; device 0: not known */
     smol_plan plan_info; /* the same for the public header */
     enum sm_kv_type kv_type;
     uint32_t logit_rows;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "model_args.h"
+#include "cache_path.h"
 #include "command.h"
 #include "json.h"
 #include "progress.h"
@@ -46,6 +47,7 @@ void sm_model_params(const struct sm_options *o, smol_params *p)
     p->verify = o->verify;
     p->flash_mb_s = o->flash_mb_s;
     p->flash_us = o->flash_us;
+    p->device_profile = sm_device_profile_path(false);
     p->progress = sm_progress_show;
     p->cancel = &sm_interrupted;
     sm_progress_init(o->quiet);
