@@ -20,6 +20,8 @@
 #pragma weak sm_cmd_bench
 #pragma weak sm_cmd_synth
 #pragma weak sm_synth_help
+#pragma weak sm_cmd_pack
+#pragma weak sm_cmd_unpack
 
 static const struct sm_command commands[] = {
     {"run", "MODEL [-p TEXT | -f FILE]", "answer a prompt, or continue a text", sm_cmd_run,
@@ -36,6 +38,10 @@ static const struct sm_command commands[] = {
      sm_cmd_bench, SM_CMD_BENCH, 0, 1, ""},
     {"synth", "SHAPE OUT", "write a model of a known shape with made-up weights, to measure a device",
      sm_cmd_synth, SM_CMD_SYNTH, 2, 2, "a shape and a file to write are needed"},
+    {"pack", "IN OUT [--in-place]", "rewrite a model so that nothing has to be done at load",
+     sm_cmd_pack, SM_CMD_PACK, 2, 2, "IN and OUT are needed"},
+    {"unpack", "IN OUT", "give back the file that a pack was made from", sm_cmd_unpack, SM_CMD_UNPACK,
+     2, 2, "IN and OUT are needed"},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 

@@ -154,6 +154,7 @@ void sm_gguf_free(struct sm_gguf *g)
     sm_gguf_index_free(&g->tensor_index);
     for (size_t i = 0; i < g->n_files; i++) sm_mem_free(g->file[i].path, g->file[i].path_bytes);
     sm_mem_free(g->file, g->n_files * sizeof *g->file);
+    sm_pack_free(g->pack);
     sm_mem_free(g, sizeof *g);
 }
 
@@ -161,7 +162,8 @@ size_t sm_gguf_memory(const struct sm_gguf *g)
 {
     size_t n = sizeof *g + g->head.n + g->kv_alloc * sizeof *g->kv + g->names_bytes +
                g->n_tensors * sizeof *g->tensor + g->n_files * sizeof *g->file +
-               (g->kv_index.n_slots + g->tensor_index.n_slots) * sizeof(uint32_t);
+               (g->kv_index.n_slots + g->tensor_index.n_slots) * sizeof(uint32_t) +
+               sm_pack_memory(g->pack);
     for (size_t i = 0; i < g->n_files; i++) n += g->file[i].path_bytes;
     return n;
 }

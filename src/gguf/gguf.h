@@ -27,6 +27,8 @@ struct sm_kv {
     uint64_t at;         /* byte offset of the value in its file, for messages */
 };
 
+struct sm_place; /* gguf_pack.h */
+
 struct sm_tensor_info {
     const char *name;   /* terminated copy, 1..63 bytes */
     uint32_t type;      /* GGUF type id with a known block size */
@@ -35,6 +37,7 @@ struct sm_tensor_info {
     uint64_t at;        /* absolute byte offset in its file */
     uint64_t bytes;
     uint32_t file;      /* shard, 0-based */
+    const struct sm_place *place; /* how a pack holds it; NULL: rows in file order at `at` */
 };
 
 struct sm_gguf;

@@ -9,6 +9,7 @@
 #define SM_GGUF_INTERNAL_H
 
 #include "gguf/gguf.h"
+#include "gguf/gguf_pack.h"
 #include "plat/plat.h"
 
 #include <string.h>
@@ -47,6 +48,7 @@ struct sm_gguf {
     uint64_t seed;
     uint64_t data_at; /* of the file parsed last */
     uint32_t version, alignment;
+    struct sm_pack *pack; /* NULL: not a pack */
 };
 
 /* ---- cursor -------------------------------------------------------------------------------- */
@@ -90,6 +92,11 @@ const char *sm_gguf_kind(const uint8_t *first, size_t n, uint64_t file_bytes, ch
 
 /* Parse one file into g (fresh from calloc-like zero), tensors marked with `file`. */
 SM_NODISCARD smol_status sm_gguf_read(struct sm_gguf *g, struct sm_cursor *c, smol_error *err);
+
+/* After the rest of a file: if it is a pack, show the tensors of its source (gguf_pack.h). */
+SM_NODISCARD smol_status sm_gguf_read_pack(struct sm_gguf *g, uint64_t file_bytes, smol_error *err);
+void sm_pack_free(struct sm_pack *p); /* NULL is fine */
+size_t sm_pack_memory(const struct sm_pack *p);
 
 /* All tensors of one file together: no overlap, no unexplained gap, inside the file, in any order. */
 SM_NODISCARD smol_status sm_gguf_check_layout(const struct sm_gguf *g, uint64_t file_bytes,

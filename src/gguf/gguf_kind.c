@@ -20,6 +20,10 @@ struct magic {
 static const struct magic magics[] = {
     MAGIC(0, "version https://git-lfs", "is a Git LFS pointer file, not the model itself: fetch the "
                                         "real file (git lfs pull)"),
+    MAGIC(0, SM_PACK_UNFINISHED, "is an unfinished pack: the command that began it, given again, "
+                                 "finishes it"),
+    MAGIC(0, SM_PACK_FREED, "was partly freed by smol pack --in-place: that command, given again, "
+                            "finishes the pack"),
     MAGIC(0, "lmgg", "is a model in the old GGML format (before GGUF): convert it again"),
     MAGIC(0, "fmgg", "is a model in the old GGMF format (before GGUF): convert it again"),
     MAGIC(0, "tjgg", "is a model in the old GGJT format (before GGUF): convert it again"),

@@ -117,6 +117,10 @@ static smol_status open_part(struct sm_gguf **out, const char *path, uint64_t i,
     smol_status st;
     SM_TRY_OUT(st, open_one(&g, path, &inner));
     SM_TRY_OUT(st, read_split(g, &s, &inner));
+    if (g->pack) {
+        st = SM_FAIL(&inner, FORMAT, "it is a pack, which has no parts");
+        goto out;
+    }
     if (s.count != set->count)
         st = SM_FAIL(&inner, FORMAT, "expected split.count %" PRIu64 ", found %" PRIu64, set->count,
                      s.count);

@@ -24,13 +24,15 @@ static bool next_resident(struct sm_store *s, struct sm_run *run)
             continue;
         }
         const size_t row_bytes = (size_t)sm_row_bytes(w->type, w->n_in);
-        const uint32_t n = sm_run_rows(w->n_out - b->row, row_bytes, SM_RUN_BYTES);
+        const struct sm_place *place = w->info->place;
+        const uint32_t n = sm_run_rows(w->n_out - b->row, row_bytes, SM_RUN_BYTES, place);
         const size_t before =
             w->x8 ? (size_t)sm_x8_bytes(w->type, b->row, w->n_in) : (size_t)b->row * row_bytes;
         *run = (struct sm_run){
             .info = w->info,
             .file = s->file[w->info->file],
-            .at = w->info->at + (uint64_t)b->row * row_bytes,
+            .at = place ? sm_place_row_at(place, 0, b->row)
+                        : w->info->at + (uint64_t)b->row * row_bytes,
             .type = w->type,
             .x8 = w->x8,
             .n_in = w->n_in,
@@ -38,6 +40,8 @@ static bool next_resident(struct sm_store *s, struct sm_run *run)
             .n_rows = n,
             .row_bytes = row_bytes,
             .expert = -1,
+            .place = place,
+            .mat_row = b->row,
             .dst = s->resident + node->offset + before,
         };
         b->row += n;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Declaring tensors, what they will need, and the end of it all. */
+#include "base/log.h"
 #include "store/store_int.h"
 
 #include <assert.h>
@@ -7,6 +8,56 @@
 
 #define FILE_BYTES 512u   /* generous bounds of what an open file (its path aside) */
 #define THREAD_BYTES 128u /* and a thread object hold */
+
+/* ---- the source of a pack --------------------------------------------------------------------- */
+
+static void close_sources(struct sm_store *s)
+{
+    for (size_t i = 0; s->source && i < s->n_sources; i++) sm_file_close(s->source[i]);
+    sm_mem_free(s->source, s->n_sources * sizeof *s->source);
+    s->source = NULL;
+}
+
+/* A file beside the pack with the name and the size of its source i; NULL: none, or another. */
+static struct sm_file *open_source(const struct sm_store *s, const struct sm_pack *pack, size_t i)
+{
+    const char *path = sm_file_path(s->file[0]), *slash = strrchr(path, '/');
+    const size_t folder = slash ? (size_t)(slash - path) + 1 : 0;
+    const size_t n = strlen(pack->source[i].name) + 1;
+    struct sm_file *f = NULL;
+    char *name = sm_mem_new(folder + n);
+    uint8_t magic[4];
+    if (!name) return NULL;
+    memcpy(name, path, folder);
+    memcpy(name + folder, pack->source[i].name, n);
+    if (sm_file_open(&f, name, !s->opt.no_direct, NULL) == SMOL_OK &&
+        (sm_file_size(f) != pack->source[i].bytes || sm_file_size(f) < 4 ||
+         sm_file_read(f, 0, magic, 4, NULL) != SMOL_OK || memcmp(magic, "GGUF", 4))) {
+        sm_file_close(f);
+        f = NULL;
+    }
+    sm_mem_free(name, folder + n);
+    return f;
+}
+
+/* All of them, or none: then a second read of the pack has to do. */
+static smol_status open_sources(struct sm_store *s, smol_error *err)
+{
+    const struct sm_pack *pack = sm_gguf_pack(s->gguf);
+    if (!pack) return SMOL_OK;
+    s->n_sources = pack->n_sources;
+    s->source = sm_mem_new(s->n_sources * sizeof *s->source);
+    if (!s->source) return SM_FAIL(err, NOMEM, "no memory for the list of files");
+    for (size_t i = 0; i < s->n_sources; i++) {
+        s->source[i] = open_source(s, pack, i);
+        if (s->source[i]) continue;
+        sm_log_note("the source of the pack (%s) is not beside it: verifying with a second read of the "
+                    "pack", pack->source[i].name);
+        close_sources(s);
+        return SMOL_OK;
+    }
+    return SMOL_OK;
+}
 
 smol_status sm_store_new(struct sm_store **out, const struct sm_gguf *g,
                          const struct sm_store_options *opt, smol_error *err)
@@ -36,6 +87,7 @@ smol_status sm_store_new(struct sm_store **out, const struct sm_gguf *g,
             goto out;
         }
     }
+    if (opt->verify) SM_TRY_OUT(st, open_sources(s, err));
     *out = s;
     s = NULL;
 out:
@@ -73,6 +125,7 @@ void sm_store_free(struct sm_store *s)
     sm_mem_free(s->use_tables, s->use_bytes);
     for (size_t i = 0; s->file && i < s->n_files; i++) sm_file_close(s->file[i]);
     sm_mem_free(s->file, s->n_files * sizeof *s->file);
+    close_sources(s);
     sm_mem_free(s, sizeof *s);
 }
 
@@ -106,9 +159,11 @@ static smol_status check_tensor(const struct sm_store *s, const struct sm_tensor
 }
 
 /* Keep the buffers large enough for runs of up to `bytes` of these rows. */
-static void need_runs(struct sm_store *s, uint32_t n_rows, size_t row_bytes, size_t bytes)
+static void need_runs(struct sm_store *s, uint32_t n_rows, size_t row_bytes, size_t bytes,
+                      const struct sm_place *place)
 {
-    const size_t run = (size_t)sm_run_rows(n_rows, row_bytes, bytes) * row_bytes;
+    const size_t run =
+        sm_run_file_bytes(sm_run_rows(n_rows, row_bytes, bytes, place), row_bytes, place);
     if (run > s->run_bytes) s->run_bytes = run;
     if (row_bytes > s->row_bytes_max) s->row_bytes_max = row_bytes;
 }
@@ -135,6 +190,8 @@ smol_status sm_store_add(struct sm_store *s, const struct sm_tensor_info *t, enu
         return SM_FAIL_AT(err, FORMAT, t->at, "tensor %s has %u dimensions, 1 to 3 were expected",
                           t->name, (unsigned)t->n_dims);
     SM_TRY(check_tensor(s, t, n_rows, err));
+    if (t->place && (t->place->n_mat != 1 || t->place->n_rows != n_rows))
+        return SM_FAIL_AT(err, FORMAT, t->at, "tensor %s is held as experts in this pack", t->name);
     const bool x8 = sm_type_is_x8(t->type);
     const uint64_t held = held_bytes(t->type, x8, n_rows, t->dim[0]);
     const uint64_t row_bytes = sm_row_bytes(t->type, t->dim[0]);
@@ -149,9 +206,11 @@ smol_status sm_store_add(struct sm_store *s, const struct sm_tensor_info *t, enu
         node->bytes = (size_t)held;
         s->resident_bytes = sm_round_up64(s->resident_bytes + held, SM_ALIGN);
         s->n_resident++;
-        need_runs(s, node->w.n_out, (size_t)row_bytes, SM_RUN_BYTES);
-    } else if (row_bytes > s->by_row_bytes_max) {
-        s->by_row_bytes_max = (size_t)row_bytes;
+        need_runs(s, node->w.n_out, (size_t)row_bytes, SM_RUN_BYTES, t->place);
+    } else {
+        const size_t n = t->place ? (size_t)sm_place_bytes(t->place, sm_place_unit_rows(t->place, 0))
+                                  : (size_t)row_bytes;
+        if (n > s->by_row_bytes_max) s->by_row_bytes_max = n;
     }
     if (s->last) s->last->next = node;
     else s->first = node;
@@ -174,6 +233,8 @@ static smol_status add_part(struct sm_store *s, struct sm_expert_pool *p, unsign
         return SM_FAIL_AT(err, FORMAT, t->at, "tensor %s has no shape of experts (%u dimensions)",
                           t->name, (unsigned)t->n_dims);
     SM_TRY(check_tensor(s, t, all_rows, err));
+    if (t->place && (t->place->n_mat != n_expert || t->place->n_rows != n_rows))
+        return SM_FAIL_AT(err, FORMAT, t->at, "tensor %s is not held as experts in this pack", t->name);
     if (p->info.n_expert && p->info.n_expert != n_expert)
         return SM_FAIL_AT(err, FORMAT, t->at, "tensor %s has %llu experts, its neighbour %u",
                           t->name, (unsigned long long)n_expert, (unsigned)p->info.n_expert);
@@ -194,12 +255,15 @@ static smol_status add_part(struct sm_store *s, struct sm_expert_pool *p, unsign
     const uint32_t groups = (shape->n_out + 7) / 8;
     const uint64_t wanted = (shape->file_bytes + s->piece_bytes - 1) / s->piece_bytes;
     const uint32_t n = wanted < groups ? (uint32_t)wanted : groups;
-    const uint32_t per_piece = (groups + n - 1) / n; /* pieces of like size */
+    const uint32_t even = (groups + n - 1) / n; /* pieces of like size, of whole units */
+    const uint32_t unit = t->place && t->place->n_units > 1 ? t->place->unit_rows / 8 : 1;
+    const uint32_t per_piece = t->place && t->place->n_units == 1 ? groups : (even + unit - 1) / unit * unit;
     *part = (struct sm_part){.info = t, .shape = shape, .row_bytes = (size_t)row_bytes,
                              .rows_per_piece = per_piece * 8,
                              .n_pieces = (groups + per_piece - 1) / per_piece};
     p->n_pieces += part->n_pieces;
-    need_runs(s, shape->n_out, (size_t)row_bytes, (size_t)part->rows_per_piece * part->row_bytes);
+    need_runs(s, shape->n_out, (size_t)row_bytes, (size_t)part->rows_per_piece * part->row_bytes,
+              t->place);
     return SMOL_OK;
 }
 
@@ -310,6 +374,8 @@ void sm_store_sizes(const struct sm_store *s, unsigned n_readers, struct sm_stor
                        s->cap_pools * sizeof *s->pool + SM_READERS_MAX * THREAD_BYTES;
     for (size_t i = 0; i < s->n_files; i++)
         out->table_bytes += FILE_BYTES + strlen(sm_file_path(s->file[i])) + sizeof *s->file;
+    for (size_t i = 0; s->source && i < s->n_sources; i++)
+        out->table_bytes += FILE_BYTES + strlen(sm_file_path(s->source[i])) + sizeof *s->source;
     for (uint32_t i = 0; i < s->n_pools; i++) {
         const struct sm_expert_pool *p = s->pool[i];
         out->slots_bytes_per_slot += p->info.slot_bytes;

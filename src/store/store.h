@@ -30,10 +30,12 @@ struct sm_store;
 
 struct sm_store_options {
     const struct sm_kern *kern;
-    bool verify;            /* compare what was read with a second read of the source */
+    bool verify;            /* compare what was read with a second read of the source: of a pack, the
+                             * file it was made from when that lies beside it, else the pack again */
     double flash_mb_s;      /* --flash-limit: 0 = none; all reads share this bandwidth */
     double flash_latency_us;
     double flash_stream_mb_s; /* the most that one read alone gets; 0: flash_mb_s */
+    bool no_checksum;       /* packs: do not compare what is read with its checksums */
     bool no_direct;         /* buffered reads with drop-behind */
     size_t piece_bytes;     /* of expert reads; 0: 512 KiB, at most 1 MiB */
 };

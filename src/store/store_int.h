@@ -18,6 +18,7 @@
 #define SM_STORE_INT_H
 
 #include "base/mem.h"
+#include "gguf/gguf_pack.h"
 #include "store/policy.h"
 #include "store/store.h"
 #include <pthread.h>
@@ -49,6 +50,8 @@ struct sm_run {
     uint32_t n_rows;
     size_t row_bytes;
     int32_t expert;      /* -1: not an expert */
+    const struct sm_place *place; /* in a pack: whole units of matrix `mat`; NULL: plain GGUF */
+    uint32_t mat, mat_row;        /* row0 within the matrix */
     uint8_t *dst;        /* kernel layout; starts on a group of 8 rows */
 };
 
@@ -181,6 +184,8 @@ struct sm_store {
     size_t piece_bytes;
     struct sm_file **file;
     size_t n_files;
+    struct sm_file **source;     /* of a pack, to verify with; NULL: not wanted or not there */
+    size_t n_sources;
     struct sm_weight_node *first, *last;
     size_t n_weights, n_resident;
     struct sm_expert_pool **pool;
@@ -215,8 +220,18 @@ SM_NODISCARD smol_status sm_run_read(struct sm_store *s, struct sm_stage *st,
 /* Read a run again and compare it with what is in place. */
 SM_NODISCARD smol_status sm_run_verify(struct sm_store *s, struct sm_stage *st,
                                        const struct sm_run *run, smol_error *err);
-/* Rows that fit in `bytes`, whole groups of 8, at least one group (or n_rows when fewer). */
-uint32_t sm_run_rows(uint32_t n_rows, size_t row_bytes, size_t bytes);
+/* Rows that fit in `bytes`, whole groups of 8 (units of a pack), at least one (or n_rows when
+ * fewer). place: NULL in plain files. */
+uint32_t sm_run_rows(uint32_t n_rows, size_t row_bytes, size_t bytes, const struct sm_place *place);
+/* Bytes that n rows take in a file. */
+static inline size_t sm_run_file_bytes(uint32_t n_rows, size_t row_bytes, const struct sm_place *place)
+{
+    return place ? (size_t)sm_place_bytes(place, n_rows) : (size_t)n_rows * row_bytes;
+}
+/* Compare units of a pack with their checksums, unless that is switched off: `data` holds n_rows
+ * rows from row `row` (the first of a unit) of matrix `mat`. False: *unit does not agree. */
+bool sm_units_good(const struct sm_store *s, const struct sm_place *place, uint32_t mat, uint32_t row,
+                   uint32_t n_rows, const uint8_t *data, uint32_t *unit);
 /* The piece'th piece of an expert as a run; *half says what it belongs to. */
 void sm_piece_run(const struct sm_store *s, const struct sm_expert_pool *p, uint32_t slot,
                   uint32_t expert, uint32_t piece, struct sm_run *run, unsigned *half);

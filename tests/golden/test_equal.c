@@ -4,8 +4,11 @@
  * everything resident, the prompt at once; its hash is frozen here, so that compilers and machines
  * are compared too. Under emulation (QEMU_CPU is set) prompts are shorter and variations fewer. */
 #include "base/hash.h"
+#include "disk_log.h"
 #include "model_run.h"
+#include "pack_files.h"
 #include "tap.h"
+#include "temp.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -57,6 +60,8 @@ static bool have_level(const struct equal_case *c, const char *level)
     return smol_plan_file(source_path(path, sizeof path, c->path), &p, &plan, &err) == SMOL_OK;
 }
 
+static const char *packed_path; /* NULL: the plain file is run */
+
 static float *run(const struct equal_case *c, const char *level, unsigned threads, unsigned pool,
                   unsigned chunk, size_t n, size_t *n_vocab, smol_error *err)
 {
@@ -69,6 +74,7 @@ static float *run(const struct equal_case *c, const char *level, unsigned thread
     p.chunk = chunk;
     p.ctx = 64;
     p.logit_rows = 3;
+    if (packed_path) return model_logits(packed_path, &p, tokens, n, n_vocab, err);
     return model_logits(source_path(path, sizeof path, c->path), &p, tokens, n, n_vocab, err);
 }
 
@@ -126,6 +132,26 @@ static void vary_each(struct comparison *k, const char *const *on, size_t n_on, 
     for (size_t j = 0; j < COUNT(chunks); j++) compare(k, best, 2, pools[n_pools > 1], chunks[j]);
 }
 
+/* The same model as a pack: the lowest and the highest kernel level, every pool. */
+static void vary_packed(struct comparison *k, const char *const *on, size_t n_on)
+{
+    unsigned pools[4];
+    char path[512];
+    smol_error err;
+    const size_t n_pools = pools_of(k->c, pools);
+    packed_path = temp_path("pack.gguf");
+    (void)remove(packed_path);
+    if (pack_file(source_path(path, sizeof path, k->c->path), packed_path, false, 0, &err) != SMOL_OK) {
+        printf("# cannot be packed: %s\n", err.msg);
+        k->n_wrong++;
+    } else {
+        compare(k, on[0], 1, pools[n_pools - 1], 64);
+        for (size_t i = 0; i < n_pools; i++) compare(k, on[n_on - 1], 2, pools[i], i ? 5 : 64);
+        compare(k, on[n_on - 1], 2, pools[n_pools > 1], 1);
+    }
+    packed_path = NULL;
+}
+
 static void check(const struct equal_case *c, bool emulated, bool full)
 {
     const char *on[COUNT(levels)];
@@ -144,6 +170,7 @@ static void check(const struct equal_case *c, bool emulated, bool full)
     struct comparison k = {c, want, n, n_vocab, 0, 0};
     if (full || (c->cross && !emulated)) vary_all(&k, on, n_on);
     else vary_each(&k, on, n_on, emulated);
+    vary_packed(&k, on, n_on);
     TAP_OK(k.n_wrong == 0, "%s: %zu variations up to level %s, %zu differ", c->path, k.n_runs,
            on[n_on - 1], k.n_wrong);
     free(want);
@@ -153,6 +180,7 @@ int main(int argc, char **argv)
 {
     const bool emulated = getenv("QEMU_CPU") != NULL, full = getenv("SMOL_FULL") != NULL;
     tap_init(argc, argv);
+    disk_skip_syncs(); /* of packs that live as long as this test */
     for (int i = 0; i < N_TOKENS; i++) tokens[i] = (i * 7919 + 13) % 300;
     for (size_t i = 0; i < COUNT(cases); i++)
         if ((!emulated || cases[i].emulated) && (argc != 2 || strstr(cases[i].path, argv[1])))

@@ -19,6 +19,8 @@
 #define SM_CMD_INSPECT (1u << 6)
 #define SM_CMD_TOKENIZE (1u << 7)
 #define SM_CMD_SYNTH (1u << 8)
+#define SM_CMD_PACK (1u << 9)
+#define SM_CMD_UNPACK (1u << 10)
 /* Those that load a model and compute. */
 #define SM_CMD_COMPUTE (SM_CMD_RUN | SM_CMD_CHAT | SM_CMD_SERVE | SM_CMD_EVAL | SM_CMD_BENCH)
 /* Those that print text made by the model. */
@@ -45,6 +47,7 @@ struct sm_options {
     bool no_special; /* tokenize: control tokens' texts are plain text, no BOS or EOS added */
 
     bool show_cpu;   /* inspect: --cpu without a value */
+    bool in_place;   /* pack: free the source while the pack grows */
 
     /* eval */
     const char *text;   /* --text: path */

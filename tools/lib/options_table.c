@@ -86,6 +86,8 @@ const struct sm_option sm_option_table[] = {
          "print JSON"),
     FLAG("cpu", 0, SM_CMD_INSPECT, show_cpu, true,
          "show what this CPU offers and which kernels are used, instead of a file"),
+    FLAG("in-place", 0, SM_CMD_PACK, in_place, true,
+         "free IN while OUT grows: needs 48 MiB beside the model, goes on after a power cut"),
     FLAG("quiet", 'q', ANY, quiet, true, "no notes and no progress on stderr"),
 
     NUMBER("pool", 0, SM_OPTION_COUNT, PLANNED, n_pool, 1, 65535, 0, "N", "planned", false,
@@ -96,7 +98,7 @@ const struct sm_option sm_option_table[] = {
      false, "format of the keys and values kept (q8_0 changes the answer slightly)"},
     TEXT("cpu", 0, SM_CMD_COMPUTE, cpu, "LEVEL", false,
          "highest instruction set used: ref, avx2, neon, dotprod, ..."),
-    FLAG("verify", 0, SM_CMD_COMPUTE, verify, false, "compare everything read with its source"),
+    FLAG("verify", 0, SM_CMD_COMPUTE | SM_CMD_PACK, verify, false, "compare everything read with its source"),
     {"flash-limit", 0, SM_OPTION_RATE, SM_CMD_COMPUTE, AT(flash_mb_s), 0, 0, 0, "MB/s[,us]", NULL,
      NULL, false, "behave like a slower flash, for tests"},
 
