@@ -13,6 +13,7 @@
 
 /* A command whose file is not part of this build is a null pointer here and is not listed. */
 #pragma weak sm_cmd_run
+#pragma weak sm_cmd_serve
 #pragma weak sm_cmd_plan
 #pragma weak sm_cmd_eval
 #pragma weak sm_cmd_inspect
@@ -26,6 +27,8 @@
 static const struct sm_command commands[] = {
     {"run", "MODEL [-p TEXT | -f FILE]", "answer a prompt, or continue a text", sm_cmd_run,
      SM_CMD_RUN, 1, 1, "no model given"},
+    {"serve", "MODEL [--port N]", "OpenAI-compatible server with a web page", sm_cmd_serve,
+     SM_CMD_SERVE, 1, 1, "no model given"},
     {"plan", "MODEL", "show what would live where, and the predicted speed", sm_cmd_plan,
      SM_CMD_PLAN, 1, 1, "no model given"},
     {"eval", "MODEL --text FILE | --tokens 1,2,3", "measure perplexity, or write logits",
@@ -121,6 +124,10 @@ static int unknown_command(const char *word)
 {
     const char *names[N_COMMANDS + 2];
     int n = 0;
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (!strcmp(commands[i].name, word))
+            return sm_complain(SM_EXIT_FAILED, "this build has no %s: it was made without libevent "
+                                               "and jansson", word);
     for (int i = 0; i < N_COMMANDS; i++)
         if (commands[i].run) names[n++] = commands[i].name;
     names[n++] = "help";

@@ -58,6 +58,7 @@ typedef void (*smol_progress_fn)(void *arg, const char *what, uint64_t done, uin
 
 typedef struct {
     uint64_t memory_bytes;  /* the budget; 0: what the system concedes, less a reserve */
+    uint64_t caller_bytes;  /* of it: what the calling program itself will hold beside the model */
     unsigned threads;       /* 0: the cores this process may use */
     unsigned ctx;           /* 0: min(model's, 4096), or 2048 when memory is short */
     unsigned chunk;         /* prompt tokens per wave; 0: the plan decides */
@@ -179,6 +180,11 @@ double smol_logprob(const float *logits, size_t n, int32_t id);
 /* ---- sampling and generation -------------------------------------------------------------- */
 
 typedef struct {
+    int32_t id;
+    float bias; /* added to the token's logit before everything else; -INFINITY bans it */
+} smol_logit_bias;
+
+typedef struct {
     float temp, top_p, min_p, typical;
     int32_t top_k;
     int64_t seed; /* -1: one from the clock */
@@ -186,6 +192,8 @@ typedef struct {
     int32_t repeat_last;
     float dry_multiplier, dry_base;
     int32_t dry_allowed, dry_last;
+    const smol_logit_bias *bias; /* n_bias of them, copied by smol_sampler_new */
+    uint32_t n_bias;
 } smol_sampling;
 
 void smol_sampling_default(smol_sampling *p);
@@ -198,6 +206,13 @@ void smol_sampler_free(smol_sampler *s);
  * what it draws. */
 void smol_sampler_accept(smol_sampler *s, int32_t id);
 uint32_t smol_sampler_seed(const smol_sampler *s); /* in use, so that a run can be repeated */
+
+/* The k likeliest tokens under the plain softmax of logits (n_vocab of the sampler's model), before
+ * any setting, likeliest first, ties to the lower id. k is cut to SMOL_TOP_MAX; returns how many were
+ * written, 0 when a logit is not a number. Does not disturb the sampler's draws. */
+#define SMOL_TOP_MAX 64u
+typedef struct { int32_t id; double logprob; } smol_token_logprob;
+size_t smol_sampler_top(smol_sampler *s, const float *logits, unsigned k, smol_token_logprob *out);
 
 typedef enum {
     SMOL_ENDED,    /* an end-of-turn token */
@@ -214,6 +229,9 @@ typedef struct {
     bool special;            /* print control tokens */
     /* Whole characters as they come; return false to stop. */
     bool (*text)(void *arg, const char *bytes, size_t n);
+    /* Each token as it is drawn, the one that ends the answer included, before its text; `logits` are
+     * those it was drawn from, valid during the call. May be NULL. */
+    void (*token)(void *arg, int32_t id, const float *logits);
     void *arg;
     const volatile bool *cancel;
 } smol_generation;
@@ -242,6 +260,20 @@ typedef struct {
 } smol_stats;
 
 void smol_model_stats(const smol_model *m, smol_stats *out);
+
+/* The slots of one pool of experts as they are now, for a picture of the machinery. A slot that was
+ * not loaded again since an earlier look has the same `loads`; `uses` counts how often what it held
+ * was computed on. */
+typedef enum { SMOL_SLOT_EMPTY, SMOL_SLOT_LOADING, SMOL_SLOT_READY } smol_slot_state;
+typedef struct {
+    uint32_t loads, uses;
+    uint16_t expert;
+    uint8_t state; /* smol_slot_state */
+    bool ahead;    /* its present load began before it was needed */
+} smol_slot;
+/* At most cap slots of pool 0 ... plan.n_pool - 1 are written; returns how many the pool has. Called
+ * by the thread that decodes (also from the callbacks of smol_generation and smol_params). */
+size_t smol_model_slots(const smol_model *m, unsigned pool, smol_slot *out, size_t cap);
 
 /* What the library would tell a person while it works, one line at a time ("model.gguf: the file
  * system refused a direct read …"); it never prints by itself. fn may be called from any thread.

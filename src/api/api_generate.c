@@ -62,14 +62,24 @@ static struct sm_sampler_params params_of(const smol_sampling *p)
 smol_status smol_sampler_new(smol_sampler **out, const smol_model *m, const smol_sampling *p,
                              smol_error *err)
 {
-    const struct sm_sampler_params sp = params_of(p);
+    struct sm_sampler_params sp = params_of(p);
+    struct sm_logit_bias *bias = NULL;
     const uint64_t now = sm_now_ns();
     struct sm_sampler_model sm = {.n_vocab = m->engine.model->hp.n_vocab,
                                   .n_ctx = m->engine.plan.ctx,
                                   .entropy = (uint32_t)(now ^ now >> 32)};
     *out = NULL;
     smol_sampler *s = calloc(1, sizeof *s);
-    if (!s) return SM_FAIL(err, NOMEM, "no memory for the sampler");
+    if (p->n_bias) bias = calloc(p->n_bias, sizeof *bias);
+    if (!s || (p->n_bias && !bias)) {
+        free(s);
+        free(bias);
+        return SM_FAIL(err, NOMEM, "no memory for the sampler");
+    }
+    for (uint32_t i = 0; i < p->n_bias; i++)
+        bias[i] = (struct sm_logit_bias){p->bias[i].id, p->bias[i].bias};
+    sp.bias = bias;
+    sp.n_bias = p->n_bias;
     smol_status st = SMOL_OK;
     if (p->dry_multiplier > 0 && m->engine.tok)
         st = sm_dry_breakers_new(&s->breakers, m->engine.tok, sm_dry_default_breakers,
@@ -77,6 +87,7 @@ smol_status smol_sampler_new(smol_sampler **out, const smol_model *m, const smol
                                  err);
     sm.breakers = s->breakers;
     if (st == SMOL_OK) st = sm_sampler_new(&s->sampler, &sp, &sm, err);
+    free(bias); /* the sampler has its own copy */
     if (st != SMOL_OK) {
         smol_sampler_free(s);
         return st;
@@ -94,6 +105,15 @@ void smol_sampler_free(smol_sampler *s)
 }
 
 uint32_t smol_sampler_seed(const smol_sampler *s) { return sm_sampler_seed(s->sampler); }
+
+size_t smol_sampler_top(smol_sampler *s, const float *logits, unsigned k, smol_token_logprob *out)
+{
+    struct sm_token_logprob top[SM_TOP_MAX];
+    _Static_assert(SM_TOP_MAX == SMOL_TOP_MAX, "the same limit inside and outside");
+    const size_t n = sm_sampler_top(s->sampler, logits, k, top);
+    for (size_t i = 0; i < n; i++) out[i] = (smol_token_logprob){top[i].id, top[i].logprob};
+    return n;
+}
 
 void smol_sampler_accept(smol_sampler *s, int32_t id) { sm_sampler_accept(s->sampler, id); }
 

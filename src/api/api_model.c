@@ -52,6 +52,24 @@ const smol_vocab *smol_model_vocab(const smol_model *m) { return m->vocab.tok ? 
 
 void smol_model_stats(const smol_model *m, smol_stats *out) { sm_engine_stats(&m->engine, out); }
 
+size_t smol_model_slots(const smol_model *m, unsigned pool, smol_slot *out, size_t cap)
+{
+    struct sm_slot_view v[64];
+    const size_t n = sm_store_slots(m->engine.store, pool, 0, v, 0);
+    for (size_t i = 0; i < n && i < cap;) {
+        size_t part = cap - i < 64 ? cap - i : 64;
+        if (part > n - i) part = n - i;
+        (void)sm_store_slots(m->engine.store, pool, (uint32_t)i, v, (uint32_t)part);
+        for (size_t k = 0; k < part; k++, i++)
+            out[i] = (smol_slot){.loads = v[k].loads, .uses = v[k].uses, .expert = v[k].expert,
+                                 .ahead = v[k].ahead,
+                                 .state = (uint8_t)(v[k].ready     ? SMOL_SLOT_READY
+                                                    : v[k].loading ? SMOL_SLOT_LOADING
+                                                                   : SMOL_SLOT_EMPTY)};
+    }
+    return n;
+}
+
 void smol_notes_set(smol_note_fn fn, void *arg) { sm_log_set(fn, arg); }
 
 void smol_cpu_text(char *buf, size_t n) { sm_cpu_features(buf, n); }

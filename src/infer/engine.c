@@ -108,7 +108,7 @@ static smol_status make_plan(struct sm_engine *e, const smol_params *p, struct s
     const uint32_t n_pools = sm_store_n_pools(e->store);
     struct sm_plan_pool pools[1024];
     const struct sm_plan_item fixed[] = {
-        {"program and libraries", PROGRAM_BYTES},
+        {"program and libraries", PROGRAM_BYTES + p->caller_bytes},
         {"file header", sm_gguf_memory(e->gguf)},
         {"vocabulary", e->tok ? sm_tok_memory(e->tok) : 0},
         {"keys and values of windows", sm_model_window_bytes(m, e->kv_type, UINT32_MAX)},

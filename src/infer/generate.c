@@ -65,6 +65,7 @@ smol_status sm_generate(struct sm_session *s, struct sm_sampler *sampler, const 
         SM_TRY_OUT(st, draw(s, sampler, &id, err));
         sm_sampler_accept(sampler, id);
         out->n_tokens++;
+        if (g->token) g->token(g->arg, id, s->e->graph.logits);
         if (sm_tok_is_end(s->e->tok, id)) {
             reason = SMOL_ENDED;
             break;

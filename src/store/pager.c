@@ -278,6 +278,7 @@ smol_status sm_pager_take(struct sm_store *s, unsigned *i, struct sm_expert *e, 
         return st;
     }
     u->state[item] = SM_ITEM_TAKEN;
+    slot_of_item(u, item)->n_uses++;
     u->n_taken++;
     if (u->was_read[item]) u->n_ahead--;
     start_missing(s, u);

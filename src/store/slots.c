@@ -47,7 +47,7 @@ void sm_slot_start(struct sm_store *s, struct sm_expert_pool *p, struct sm_slot 
     sl->left[SM_HALF_GATE_UP] = p->n_pieces - sl->left[SM_HALF_DOWN];
     sl->checked[SM_HALF_GATE_UP] = sl->checked[SM_HALF_DOWN] = false;
     sl->failed = false;
-    sl->ahead = io_class != SM_IO_DEMAND;
+    sl->ahead = sl->began_ahead = io_class != SM_IO_DEMAND;
     sl->io_class = (uint8_t)io_class;
     sl->state = SM_SLOT_LOADING;
     sm_sched_push(&s->sched, sl);

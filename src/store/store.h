@@ -159,6 +159,16 @@ unsigned sm_pager_ask(struct sm_store *s, uint32_t pool, const uint16_t *ids, un
 /* Proved wrong: reads of these experts that nobody uses stop (those under way land unused). */
 void sm_pager_drop(struct sm_store *s, uint32_t pool, const uint16_t *ids, unsigned n);
 
+/* A look at slots [first, first + n) of a pool; returns how many slots the pool has. */
+struct sm_slot_view {
+    uint32_t loads, uses; /* into the slot, and of what it held, since the store was loaded */
+    uint16_t expert;
+    bool loading, ready;  /* neither: empty, or a read that was given up */
+    bool ahead;           /* its present load began on speculation */
+};
+uint32_t sm_store_slots(struct sm_store *s, uint32_t pool, uint32_t first, struct sm_slot_view *out,
+                        uint32_t n);
+
 /* Empty the counters (not the pools). */
 void sm_pager_reset_stats(struct sm_store *s);
 

@@ -9,6 +9,7 @@
  *   policy.c   the logical pool: counting and what to keep
  *   pager.c    begin / take / give / end
  *   rows.c     single rows
+ *   slot_view.c  a look at the slots
  *
  * Threads. The decoding thread owns everything. What readers share is guarded by sched.mu: slots,
  * queues, the bulk cursor, the failure of the present use. Weight bytes in a slot are written by
@@ -94,6 +95,8 @@ struct sm_slot {
     bool queued, failed;
     bool ahead;                  /* read on speculation and not used yet */
     bool checked[SM_HALVES];     /* verify: compared at first use */
+    bool began_ahead;            /* the present load began on speculation */
+    uint32_t n_uses;             /* takes of what it held */
 };
 
 struct sm_part {

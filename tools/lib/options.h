@@ -65,6 +65,12 @@ struct sm_options {
     float skew, drift;
     int64_t synth_seed;
     uint32_t n_layers;   /* 0: the shape's */
+    /* serve */
+    const char *host;         /* --host: address to listen on */
+    uint32_t port;            /* 0: the system chooses */
+    const char *api_key_file; /* NULL: no keys */
+    const char *cors;         /* origin whose pages may use the API, "*": any, NULL: none */
+    uint32_t queue;           /* requests that may wait */
 
     /* where things live and who computes; 0 = the plan decides */
     uint64_t memory_bytes;
