@@ -5,9 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct sm_arch *const archs[] = {&sm_arch_llama, &sm_arch_qwen3, &sm_arch_qwen3moe,
-                                              &sm_arch_bailingmoe2, &sm_arch_olmoe, &sm_arch_gpt_oss, &sm_arch_deepseek2,
-                                              &sm_arch_lfm2moe};
+static const struct sm_arch *const archs[] = {
+    &sm_arch_llama, &sm_arch_qwen3, &sm_arch_qwen3moe, &sm_arch_bailingmoe2, &sm_arch_olmoe,
+    &sm_arch_gpt_oss, &sm_arch_deepseek2, &sm_arch_lfm2moe,
+};
 #define N_ARCHS (sizeof archs / sizeof *archs)
 
 void sm_model_arch_names(char *buf, size_t n)
