@@ -7,7 +7,7 @@ MEMORY ?= 14M
 PREFIX ?= /usr/local
 export PATH := $(CURDIR)/scripts:$(PATH)
 
-.PHONY: all run test check install clean asan tsan arm fuzz valgrind clang full release format help
+.PHONY: all run test test-web check install clean asan tsan arm fuzz valgrind clang full release format help
 
 all: ## build build/smol
 	@scripts/need build
@@ -22,6 +22,11 @@ run: all ## continue a text with the small model of this repository, experts pag
 test: ## everything that is checked at each change; ends with "N passed, N failed"
 	@scripts/need build test
 	@scripts/run-tests native parsers arm
+
+test-web: ## the server with the openai client, its page in Chromium (Debian, npm)
+	@scripts/need build
+	@-scripts/need web
+	@scripts/run-tests web
 
 check: all ## layers, symbols, banned functions, sizes, the one-command build
 	@scripts/need test

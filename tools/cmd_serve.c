@@ -38,11 +38,16 @@ static void name_of(const char *path, char *out, size_t cap)
 int sm_cmd_serve(const struct sm_options *o, int argc, char **argv)
 {
     char name[128];
-    struct sm_serve_config c = {.model_path = argv[0], .model_name = name,
+    struct sm_serve_config c = {.model_path = argv[0],
+                                .model_name = name,
                                 .host = o->host ? o->host : "127.0.0.1",
-                                .port = (uint16_t)o->port, .key_file = o->api_key_file,
-                                .cors = o->cors, .queue_max = o->queue, .quiet = o->quiet,
-                                .flash_mb_s = o->flash_mb_s, .ready = ready};
+                                .port = (uint16_t)o->port,
+                                .key_file = o->api_key_file,
+                                .cors = o->cors,
+                                .queue_max = o->queue,
+                                .quiet = o->quiet,
+                                .flash_mb_s = o->flash_mb_s,
+                                .ready = ready};
     (void)argc;
     options = o;
     (void)signal(SIGPIPE, SIG_IGN);

@@ -26,9 +26,10 @@ static bool is_chat(const struct sm_answer *a) { return a->request->kind == SM_R
 static void write_head(const struct sm_answer *a, struct sm_json *j, bool chunk)
 {
     sm_json_str(j, "id", a->id);
-    sm_json_str(j, "object", !is_chat(a) ? "text_completion"
-                             : chunk     ? "chat.completion.chunk"
-                                         : "chat.completion");
+    sm_json_str(j, "object",
+                !is_chat(a) ? "text_completion"
+                : chunk     ? "chat.completion.chunk"
+                            : "chat.completion");
     sm_json_int(j, "created", (int64_t)a->created);
     sm_json_str(j, "model", a->model);
     sm_json_str(j, "system_fingerprint", "smol");

@@ -29,8 +29,8 @@ struct sm_answer {
 };
 
 void sm_answer_init(struct sm_answer *a);
-/* A chunk of a stream: delta text, tokens of that text (n_tokens may be 0). `first`: also says whose
- * turn it is. finish: NULL or "stop", "length". Written as an event to *text, malloc'ed. */
+/* A chunk of a stream: delta text, tokens of that text (n_tokens may be 0). `first`: also says
+ * whose turn it is. finish: NULL or "stop", "length". Written as an event to *text, malloc'ed. */
 char *sm_answer_chunk(const struct sm_answer *a, bool first, const char *bytes, size_t n,
                       const struct sm_answer_token *tokens, size_t n_tokens, const char *finish,
                       size_t *n_text);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "flash_view.h"
+#include "connections.h"
 #include "doc.h"
 #include "errors.h"
 #include "http.h"
@@ -58,7 +59,7 @@ void sm_view_free(struct sm_flash_view *v)
     free(v);
 }
 
-/* ---- frames (decode thread) ---------------------------------------------------------------------- */
+/* ---- frames (decode thread) ----------------------------------------------------------------- */
 
 bool sm_view_open(struct sm_flash_view *v)
 {
@@ -90,7 +91,8 @@ static void write_pools(struct sm_flash_view *v, struct sm_json *j)
 {
     sm_json_open(j, "pools", '[');
     for (unsigned i = 0; i < v->n_pools; i++) {
-        smol_slot *now = v->now + i * v->slots_per_pool, *before = v->before + i * v->slots_per_pool;
+        smol_slot *now = v->now + i * v->slots_per_pool,
+                  *before = v->before + i * v->slots_per_pool;
         const size_t n = smol_model_slots(v->server->model, i, now, v->slots_per_pool);
         for (size_t k = 0; k < n; k++) v->states[k] = state_of(&now[k], &before[k]);
         sm_json_bytes(j, NULL, v->states, n);
@@ -150,7 +152,7 @@ void sm_view_look(struct sm_flash_view *v, const char *phase, uint64_t done, uin
     if (write(s->bell, &one, sizeof one) < 0) return; /* it rings already */
 }
 
-/* ---- watchers (event thread) ----------------------------------------------------------------------- */
+/* ---- watchers (event thread) ---------------------------------------------------------------- */
 
 /* evhttp has freed the request already when it says that a connection closes: only its address is
  * used here. */
@@ -247,13 +249,15 @@ void sm_view_subscribe(struct sm_server *s, struct evhttp_request *req)
     if (!loaded || s->draining)
         (void)sm_refuse(&e, 503, "not_ready", NULL, "the model is not ready");
     else if (!w)
-        (void)sm_refuse(&e, 429, "too_many_watchers", NULL, "%u are watching already", WATCHERS_MAX);
+        (void)sm_refuse(&e, 429, "too_many_watchers", NULL, "%u are watching already",
+                        WATCHERS_MAX);
     if (e.status) {
         sm_http_refuse(s, req, &e);
         return;
     }
     struct evhttp_connection *c = evhttp_request_get_connection(req);
     *w = (struct watcher){.req = req, .view = v};
+    sm_connections_answering(evhttp_connection_get_bufferevent(c));
     evhttp_connection_set_closecb(c, on_close, w);
     w->gone = event_new(s->base, bufferevent_getfd(evhttp_connection_get_bufferevent(c)), EV_CLOSED,
                         on_hang_up, w);
@@ -278,7 +282,8 @@ void sm_view_send(struct sm_flash_view *v)
     (void)pthread_mutex_lock(&s->mu);
     const uint64_t number = v->number;
     bool due = false;
-    for (unsigned i = 0; i < WATCHERS_MAX; i++) due |= v->watcher[i].req && v->watcher[i].sent != number;
+    for (unsigned i = 0; i < WATCHERS_MAX; i++)
+        due |= v->watcher[i].req && v->watcher[i].sent != number;
     if (due && v->frame && (text = malloc(v->n_frame)) != NULL) {
         n = v->n_frame;
         memcpy(text, v->frame, n);

@@ -3,8 +3,12 @@
  *
  * GET /events sends one event `plan` (what lives where) and then frames. A frame holds running
  * totals, from which the page computes rates, and one character for each slot of each pool:
- *     ' ' empty   '~' being read   '.' at rest   'h' used, was there   'm' read because it was missed
- *     'p' read ahead of need   'P' read ahead and used since the last frame
+ *
+ *     ' ' empty                    '~' being read
+ *     '.' at rest                  'h' used, was there
+ *     'm' read because missed      'p' read ahead of need
+ *     'P' read ahead and used since the last frame
+ *
  * Frames are made by the decode thread between tokens, at most FRAMES_PER_SECOND of them and only
  * while somebody watches, so that looking costs next to nothing. */
 #ifndef SM_SERVE_FLASH_VIEW_H

@@ -13,15 +13,15 @@ struct run {
     struct sm_job *job;
     smol_sampler *sampler;
     struct sm_answer answer;
-    struct sm_doc text; /* of a whole answer; text.f NULL for a stream */
-    size_t n_text;      /* bytes handed on */
-    size_t n_bytes;     /* bytes of all tokens drawn */
+    struct sm_doc text;            /* of a whole answer; text.f NULL for a stream */
+    size_t n_text;                 /* bytes handed on */
+    size_t n_bytes;                /* bytes of all tokens drawn */
     struct sm_answer_token *token; /* drawn, with logprobs */
     size_t n_tokens, cap_tokens, n_sent;
     bool out_of_memory;
 };
 
-/* ---- what the generator reports -------------------------------------------------------------------- */
+/* ---- what the generator reports ------------------------------------------------------------- */
 
 static void note_logprobs(struct run *r, int32_t id, const float *logits)
 {
@@ -66,8 +66,9 @@ static bool send_chunk(struct run *r, bool first, const char *bytes, size_t n, c
 {
     size_t n_event = 0;
     const size_t shown = tokens_shown(r);
-    char *event = sm_answer_chunk(&r->answer, first, bytes, n, r->token ? r->token + r->n_sent : NULL,
-                                  shown - r->n_sent, finish, &n_event);
+    char *event =
+        sm_answer_chunk(&r->answer, first, bytes, n, r->token ? r->token + r->n_sent : NULL,
+                        shown - r->n_sent, finish, &n_event);
     const bool good = event && sm_job_write(r->job, event, n_event);
     r->n_sent = shown;
     free(event);
@@ -84,7 +85,7 @@ static bool on_text(void *arg, const char *bytes, size_t n)
     return fwrite(bytes, 1, n, r->text.f) == n;
 }
 
-/* ---- the run --------------------------------------------------------------------------------------- */
+/* ---- the run -------------------------------------------------------------------------------- */
 
 static void refuse(struct run *r, const struct sm_refusal *e)
 {
@@ -132,8 +133,8 @@ static void finish_whole(struct run *r, const char *finish)
 {
     size_t n = 0;
     (void)fflush(r->text.f);
-    char *text = sm_answer_whole(&r->answer, r->text.text, r->text.n, r->token, tokens_shown(r), finish,
-                                 &n);
+    char *text =
+        sm_answer_whole(&r->answer, r->text.text, r->text.n, r->token, tokens_shown(r), finish, &n);
     if (text && sm_job_write(r->job, text, n)) {
         sm_job_finish(r->job, 200);
     } else {
@@ -158,8 +159,12 @@ static smol_status answer(struct run *r, smol_session *session, smol_outcome *ou
 {
     struct sm_job *j = r->job;
     const struct sm_request *q = &j->request;
-    const smol_generation g = {.max_tokens = q->max_tokens, .stop = q->stop, .n_stop = q->n_stop,
-                               .text = on_text, .token = on_token, .arg = r,
+    const smol_generation g = {.max_tokens = q->max_tokens,
+                               .stop = q->stop,
+                               .n_stop = q->n_stop,
+                               .text = on_text,
+                               .token = on_token,
+                               .arg = r,
                                .cancel = &r->server->cancel};
     smol_status st = smol_sampler_new(&r->sampler, r->server->model, &q->sampling, err);
     if (st != SMOL_OK) return st;
@@ -177,9 +182,12 @@ static smol_status answer(struct run *r, smol_session *session, smol_outcome *ou
 
 void sm_decode_run(struct sm_server *s, smol_session *session, struct sm_job *j)
 {
-    struct run r = {.server = s, .job = j,
-                    .answer = {.request = &j->request, .model = s->config.model_name,
-                               .vocab = s->vocab, .n_prompt = j->n_ids}};
+    struct run r = {.server = s,
+                    .job = j,
+                    .answer = {.request = &j->request,
+                               .model = s->config.model_name,
+                               .vocab = s->vocab,
+                               .n_prompt = j->n_ids}};
     smol_outcome out = {0, SMOL_ENDED};
     smol_error err = {0};
     struct sm_refusal e = {0};
@@ -196,7 +204,8 @@ void sm_decode_run(struct sm_server *s, smol_session *session, struct sm_job *j)
         else sm_refuse_failure(&e, &err);
         refuse(&r, &e);
     } else {
-        const char *finish = out.reason == SMOL_ENDED || out.reason == SMOL_STOPPED ? "stop" : "length";
+        const char *finish =
+            out.reason == SMOL_ENDED || out.reason == SMOL_STOPPED ? "stop" : "length";
         if (j->request.stream) finish_stream(&r, finish);
         else finish_whole(&r, finish);
     }

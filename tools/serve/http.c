@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- replies ---------------------------------------------------------------------------------- */
+/* ---- replies ----------------------------------------------------------------------------------
+ */
 
 void sm_http_add_header(struct evhttp_request *req, const char *name, const char *value)
 {
@@ -54,7 +55,8 @@ void sm_http_refuse(struct sm_server *s, struct evhttp_request *req, const struc
     free(text);
 }
 
-/* ---- routes ------------------------------------------------------------------------------------- */
+/* ---- routes -------------------------------------------------------------------------------------
+ */
 
 static void get_page(struct sm_server *s, struct evhttp_request *req)
 {
@@ -62,7 +64,8 @@ static void get_page(struct sm_server *s, struct evhttp_request *req)
     sm_http_add_header(req, "Content-Security-Policy", sm_web_page_policy);
     sm_http_add_header(req, "Referrer-Policy", "no-referrer");
     sm_http_add_header(req, "Cache-Control", "no-cache");
-    sm_http_reply(s, req, 200, "text/html; charset=utf-8", (const char *)sm_web_page, sm_web_page_bytes);
+    sm_http_reply(s, req, 200, "text/html; charset=utf-8", (const char *)sm_web_page,
+                  sm_web_page_bytes);
 }
 
 static void get_health(struct sm_server *s, struct evhttp_request *req)
@@ -73,7 +76,8 @@ static void get_health(struct sm_server *s, struct evhttp_request *req)
     const char *text = s->draining ? "{\"status\":\"stopping\"}\n"
                        : loaded    ? "{\"status\":\"ok\"}\n"
                                    : "{\"status\":\"loading\"}\n";
-    sm_http_reply(s, req, loaded && !s->draining ? 200 : 503, "application/json", text, strlen(text));
+    sm_http_reply(s, req, loaded && !s->draining ? 200 : 503, "application/json", text,
+                  strlen(text));
 }
 
 static void get_text(struct sm_server *s, struct evhttp_request *req, const char *type,

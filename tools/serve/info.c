@@ -18,7 +18,8 @@ uint64_t sm_info_rss_bytes(void)
     return second ? strtoull(second, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
-/* ---- models ------------------------------------------------------------------------------------- */
+/* ---- models -------------------------------------------------------------------------------------
+ */
 
 static void write_model(struct sm_server *s, struct sm_json *j)
 {
@@ -63,24 +64,27 @@ char *sm_info_models(struct sm_server *s, size_t *n)
     return d.text;
 }
 
-/* ---- metrics ------------------------------------------------------------------------------------ */
+/* ---- metrics ------------------------------------------------------------------------------------
+ */
 
 static void metric(FILE *f, const char *name, const char *type, const char *help, double value)
 {
-    fprintf(f, "# HELP smol_%s %s\n# TYPE smol_%s %s\nsmol_%s %.17g\n", name, help, name, type, name,
-            value);
+    fprintf(f, "# HELP smol_%s %s\n# TYPE smol_%s %s\nsmol_%s %.17g\n", name, help, name, type,
+            name, value);
 }
 
 static void write_requests(FILE *f, const struct sm_figures *g)
 {
     static const char *const kinds[] = {"chat", "completion", "tokenize", "detokenize"};
     fputs("# HELP smol_requests_total Requests with a body that arrived.\n"
-          "# TYPE smol_requests_total counter\n", f);
+          "# TYPE smol_requests_total counter\n",
+          f);
     for (unsigned i = 0; i < 4; i++)
         fprintf(f, "smol_requests_total{kind=\"%s\"} %llu\n", kinds[i],
                 (unsigned long long)g->n_requests[i]);
     fputs("# HELP smol_responses_total Answers by class of their status.\n"
-          "# TYPE smol_responses_total counter\n", f);
+          "# TYPE smol_responses_total counter\n",
+          f);
     for (unsigned i = 2; i < 6; i++)
         fprintf(f, "smol_responses_total{class=\"%uxx\"} %llu\n", i,
                 (unsigned long long)g->n_status[i]);

@@ -6,7 +6,10 @@
 #include <stdlib.h>
 
 /* In front of each block its size; as wide as the strictest alignment. */
-union header { size_t n; max_align_t align; };
+union header {
+    size_t n;
+    max_align_t align;
+};
 
 static atomic_size_t in_use;
 static size_t limit;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Jobs in the event thread: from an arrived POST to its answer, or to the client that hung up. */
+#include "connections.h"
 #include "errors.h"
 #include "http.h"
 #include "server.h"
@@ -30,13 +31,15 @@ void sm_job_free(struct sm_job *j)
 static struct evhttp_connection *let_go(struct sm_job *j)
 {
     struct evhttp_connection *c = evhttp_request_get_connection(j->req);
+    sm_connections_awaiting(evhttp_connection_get_bufferevent(c));
     evhttp_connection_set_closecb(c, NULL, NULL);
     if (j->gone) (void)event_del(j->gone);
     j->req = NULL;
     return c;
 }
 
-/* ---- clients that hang up ---------------------------------------------------------------------- */
+/* ---- clients that hang up ----------------------------------------------------------------------
+ */
 
 /* mu is held. True: nobody works on it, it may be freed. */
 static bool abandon(struct sm_job *j)
@@ -91,12 +94,14 @@ static void watch(struct sm_job *j)
 {
     struct evhttp_connection *c = evhttp_request_get_connection(j->req);
     struct bufferevent *b = evhttp_connection_get_bufferevent(c);
+    sm_connections_answering(b);
     evhttp_connection_set_closecb(c, on_close, j);
     j->gone = event_new(j->server->base, bufferevent_getfd(b), EV_CLOSED, on_hang_up, j);
     if (j->gone) (void)event_add(j->gone, NULL);
 }
 
-/* ---- arrival ------------------------------------------------------------------------------------ */
+/* ---- arrival ------------------------------------------------------------------------------------
+ */
 
 static bool may_enter(struct sm_server *s, size_t n, struct sm_refusal *e)
 {
@@ -104,11 +109,11 @@ static bool may_enter(struct sm_server *s, size_t n, struct sm_refusal *e)
     const bool loaded = s->loaded, full = s->bodies_bytes + n > SM_SERVE_BODIES_MAX ||
                                           s->n_text >= s->config.queue_max + 16;
     (void)pthread_mutex_unlock(&s->mu);
-    if (s->draining)
-        return sm_refuse(e, 503, "shutting_down", NULL, "the server is shutting down");
+    if (s->draining) return sm_refuse(e, 503, "shutting_down", NULL, "the server is shutting down");
     if (!loaded) return sm_refuse(e, 503, "loading", NULL, "the model is still being loaded");
     if (full)
-        return sm_refuse(e, 429, "queue_full", NULL, "too many requests are waiting; try again later");
+        return sm_refuse(e, 429, "queue_full", NULL,
+                         "too many requests are waiting; try again later");
     return true;
 }
 
@@ -155,7 +160,8 @@ void sm_jobs_begin(struct sm_server *s, struct evhttp_request *req, enum sm_requ
     (void)pthread_mutex_unlock(&s->mu);
 }
 
-/* ---- answers ------------------------------------------------------------------------------------ */
+/* ---- answers ------------------------------------------------------------------------------------
+ */
 
 /* What a job has to say now, taken from it under mu. */
 struct parcel {
@@ -232,8 +238,9 @@ void sm_jobs_send_ready(struct sm_server *s)
         if (j) {
             s->ready_first = j->next_ready;
             j->ready = false;
-            p = (struct parcel){j->out, j->stream || j->finished ? j->n_out : 0, j->status,
-                                j->stream, j->finished, j->cancelled};
+            p = (struct parcel){j->out,      j->stream || j->finished ? j->n_out : 0,
+                                j->status,   j->stream,
+                                j->finished, j->cancelled};
             j->out = NULL;
             j->n_out = j->cap_out = 0;
         }

@@ -20,16 +20,16 @@ __attribute__((format(printf, 3, 4))) static smol_status fail(smol_error *err, s
     return code;
 }
 
-static smol_status add(struct sm_keys *k, const char *text, size_t n, const char *path, unsigned line,
-                       smol_error *err)
+static smol_status add(struct sm_keys *k, const char *text, size_t n, const char *path,
+                       unsigned line, smol_error *err)
 {
     if (n > SM_KEY_BYTES_MAX)
         return fail(err, SMOL_FORMAT, "%s: line %u: a key of %zu bytes, at most %u", path, line, n,
                     SM_KEY_BYTES_MAX);
     for (size_t i = 0; i < n; i++)
         if (text[i] <= ' ' || text[i] > '~')
-            return fail(err, SMOL_FORMAT, "%s: line %u: a key is printable ASCII without blanks", path,
-                        line);
+            return fail(err, SMOL_FORMAT, "%s: line %u: a key is printable ASCII without blanks",
+                        path, line);
     if (k->n == SM_KEYS_MAX)
         return fail(err, SMOL_LIMIT, "%s: more than %u keys", path, SM_KEYS_MAX);
     memset(k->key[k->n], 0, sizeof k->key[0]);

@@ -5,7 +5,10 @@
 
 #define PIECE_MAX 512u
 
-struct piece { char bytes[PIECE_MAX]; size_t n; };
+struct piece {
+    char bytes[PIECE_MAX];
+    size_t n;
+};
 
 static struct piece piece_of(const smol_vocab *v, int32_t id)
 {
@@ -51,8 +54,8 @@ void sm_logprobs_chat(struct sm_json *j, const smol_vocab *v, const struct sm_an
     sm_json_close(j);
 }
 
-/* Alternatives are members of an object: two tokens with the same text would clash, the likelier one
- * stays. */
+/* Alternatives are members of an object: two tokens with the same text would clash, the likelier
+ * one stays. */
 static bool shown_before(const smol_vocab *v, const struct sm_answer_token *t, unsigned k)
 {
     char a[PIECE_MAX], b[PIECE_MAX];

@@ -53,7 +53,8 @@ bool sm_queue_push(struct sm_queue *q, struct sm_queue_item *item, struct sm_que
 static uint64_t last_served(const struct sm_queue *q, const char *client)
 {
     for (unsigned i = 0; i < SM_QUEUE_HISTORY; i++)
-        if (q->history[i].served && !strcmp(q->history[i].client, client)) return q->history[i].served;
+        if (q->history[i].served && !strcmp(q->history[i].client, client))
+            return q->history[i].served;
     return 0; /* not for a long time */
 }
 

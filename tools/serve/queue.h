@@ -22,12 +22,16 @@ struct sm_queue {
     struct sm_queue_item *first; /* in order of arrival */
     unsigned n, max;
     uint64_t clock;
-    struct { char client[SM_QUEUE_CLIENT_BYTES]; uint64_t served; } history[SM_QUEUE_HISTORY];
+    struct {
+        char client[SM_QUEUE_CLIENT_BYTES];
+        uint64_t served;
+    } history[SM_QUEUE_HISTORY];
 };
 
 void sm_queue_init(struct sm_queue *q, unsigned max);
 /* False: full, the item was not taken. *displaced is an item that had to leave for it, or NULL. */
-bool sm_queue_push(struct sm_queue *q, struct sm_queue_item *item, struct sm_queue_item **displaced);
+bool sm_queue_push(struct sm_queue *q, struct sm_queue_item *item,
+                   struct sm_queue_item **displaced);
 /* The next to be served, or NULL. */
 struct sm_queue_item *sm_queue_pop(struct sm_queue *q);
 /* Take an item out; false when it is not in the line. */

@@ -12,25 +12,44 @@
 #define COMMON_FIELDS                                                                              \
     "model", "stream", "stream_options", "temperature", "top_p", "top_k", "min_p", "typical_p",    \
         "seed", "stop", "max_tokens", "frequency_penalty", "presence_penalty", "repeat_penalty",   \
-        "repeat_last_n", "dry_multiplier", "dry_base", "dry_allowed_length",                       \
-        "dry_penalty_last_n", "logit_bias", "logprobs", "n", "user"
+        "repeat_last_n", "dry_multiplier", "dry_base", "dry_allowed_length", "dry_penalty_last_n", \
+        "logit_bias", "logprobs", "n", "user"
 
-static const char *const chat_fields[] = {
-    COMMON_FIELDS, "messages", "max_completion_tokens", "top_logprobs", "tools", "tool_choice",
-    "parallel_tool_calls", "functions", "function_call", "response_format", "modalities", "audio",
-    "prediction", "reasoning_effort", "service_tier", "store", "metadata", "verbosity",
-    "web_search_options", "safety_identifier", "prompt_cache_key", NULL};
-static const char *const completion_fields[] = {COMMON_FIELDS, "prompt", "echo", "suffix", "best_of",
-                                                NULL};
-static const char *const tokenize_fields[] = {"model", "content", "add_special", "parse_special",
-                                              "with_pieces", NULL};
+static const char *const chat_fields[] = {COMMON_FIELDS,
+                                          "messages",
+                                          "max_completion_tokens",
+                                          "top_logprobs",
+                                          "tools",
+                                          "tool_choice",
+                                          "parallel_tool_calls",
+                                          "functions",
+                                          "function_call",
+                                          "response_format",
+                                          "modalities",
+                                          "audio",
+                                          "prediction",
+                                          "reasoning_effort",
+                                          "service_tier",
+                                          "store",
+                                          "metadata",
+                                          "verbosity",
+                                          "web_search_options",
+                                          "safety_identifier",
+                                          "prompt_cache_key",
+                                          NULL};
+static const char *const completion_fields[] = {COMMON_FIELDS, "prompt",  "echo",
+                                                "suffix",      "best_of", NULL};
+static const char *const tokenize_fields[] = {"model",         "content",     "add_special",
+                                              "parse_special", "with_pieces", NULL};
 static const char *const detokenize_fields[] = {"model", "tokens", NULL};
 
-static const char *const *const known_fields[] = {
-    [SM_REQUEST_CHAT] = chat_fields, [SM_REQUEST_COMPLETION] = completion_fields,
-    [SM_REQUEST_TOKENIZE] = tokenize_fields, [SM_REQUEST_DETOKENIZE] = detokenize_fields};
+static const char *const *const known_fields[] = {[SM_REQUEST_CHAT] = chat_fields,
+                                                  [SM_REQUEST_COMPLETION] = completion_fields,
+                                                  [SM_REQUEST_TOKENIZE] = tokenize_fields,
+                                                  [SM_REQUEST_DETOKENIZE] = detokenize_fields};
 
-/* ---- what the API knows and this server does not ------------------------------------------------ */
+/* ---- what the API knows and this server does not ------------------------------------------------
+ */
 
 /* A value that asks for nothing is fine: clients send such defaults. */
 static bool asks_for_nothing(const char *name, const json_t *v)
@@ -40,7 +59,8 @@ static bool asks_for_nothing(const char *name, const json_t *v)
     if (json_is_array(v)) {
         if (!json_array_size(v)) return true;
         const char *one = json_string_value(json_array_get(v, 0));
-        return !strcmp(name, "modalities") && json_array_size(v) == 1 && one && !strcmp(one, "text");
+        return !strcmp(name, "modalities") && json_array_size(v) == 1 && one &&
+               !strcmp(one, "text");
     }
     if (!strcmp(name, "response_format")) {
         const char *type = json_string_value(json_object_get(v, "type"));
@@ -55,11 +75,26 @@ static bool asks_for_nothing(const char *name, const json_t *v)
 
 static bool refuse_unsupported(json_t *root, struct sm_refusal *e)
 {
-    static const char *const names[] = {
-        "tools", "tool_choice", "parallel_tool_calls", "functions", "function_call",
-        "response_format", "modalities", "audio", "prediction", "reasoning_effort", "service_tier",
-        "store", "metadata", "verbosity", "web_search_options", "safety_identifier",
-        "prompt_cache_key", "echo", "suffix", "best_of"};
+    static const char *const names[] = {"tools",
+                                        "tool_choice",
+                                        "parallel_tool_calls",
+                                        "functions",
+                                        "function_call",
+                                        "response_format",
+                                        "modalities",
+                                        "audio",
+                                        "prediction",
+                                        "reasoning_effort",
+                                        "service_tier",
+                                        "store",
+                                        "metadata",
+                                        "verbosity",
+                                        "web_search_options",
+                                        "safety_identifier",
+                                        "prompt_cache_key",
+                                        "echo",
+                                        "suffix",
+                                        "best_of"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const json_t *v = json_object_get(root, names[i]);
         if (v && !asks_for_nothing(names[i], v))
@@ -69,7 +104,7 @@ static bool refuse_unsupported(json_t *root, struct sm_refusal *e)
     return true;
 }
 
-/* ---- sampling ------------------------------------------------------------------------------------ */
+/* ---- sampling ------------------------------------------------------------------------------- */
 
 static bool read_seed(json_t *o, smol_sampling *s, struct sm_refusal *e)
 {
@@ -130,8 +165,9 @@ static bool read_bias(struct sm_request *r, int32_t n_vocab, struct sm_refusal *
         return sm_refuse(e, 400, "invalid_type", "logit_bias",
                          "logit_bias must be an object of token ids, not %s", sm_json_kind(o));
     if (json_object_size(o) > SM_REQUEST_BIAS_MAX)
-        return sm_refuse(e, 400, "invalid_value", "logit_bias", "logit_bias has %zu tokens, at most %u",
-                         json_object_size(o), SM_REQUEST_BIAS_MAX);
+        return sm_refuse(e, 400, "invalid_value", "logit_bias",
+                         "logit_bias has %zu tokens, at most %u", json_object_size(o),
+                         SM_REQUEST_BIAS_MAX);
     r->bias = malloc((json_object_size(o) + 1) * sizeof *r->bias);
     if (!r->bias) return sm_refuse(e, 503, "no_memory", "logit_bias", "no memory");
     json_object_foreach(o, key, v)
@@ -141,10 +177,11 @@ static bool read_bias(struct sm_request *r, int32_t n_vocab, struct sm_refusal *
         char at[96];
         (void)snprintf(at, sizeof at, "logit_bias.%.60s", key);
         if (id < 0)
-            return sm_refuse(e, 400, "invalid_value", at, "\"%.60s\" is no token id, expected 0 to %d",
-                             key, n_vocab - 1);
+            return sm_refuse(e, 400, "invalid_value", at,
+                             "\"%.60s\" is no token id, expected 0 to %d", key, n_vocab - 1);
         if (!json_is_number(v) || !(x >= -100 && x <= 100))
-            return sm_refuse(e, 400, "invalid_value", at, "%s must be a number from -100 to 100", at);
+            return sm_refuse(e, 400, "invalid_value", at, "%s must be a number from -100 to 100",
+                             at);
         /* the API's promise: -100 bans a token */
         r->bias[n++] = (smol_logit_bias){id, x <= -100 ? -INFINITY : (float)x};
     }
@@ -153,7 +190,7 @@ static bool read_bias(struct sm_request *r, int32_t n_vocab, struct sm_refusal *
     return true;
 }
 
-/* ---- the rest of a generation ---------------------------------------------------------------------- */
+/* ---- the rest of a generation --------------------------------------------------------------- */
 
 static bool add_stop(struct sm_request *r, const json_t *v, struct sm_refusal *e)
 {
@@ -274,10 +311,11 @@ static bool read_model(json_t *root, const char *served, struct sm_refusal *e)
     if (!sm_field_str(root, "model", &model, e)) return false;
     if (!model || !strcmp(model, served)) return true;
     return sm_refuse(e, 404, "model_not_found", "model",
-                     "the model '%.80s' does not exist here; this server has '%.80s'", model, served);
+                     "the model '%.80s' does not exist here; this server has '%.80s'", model,
+                     served);
 }
 
-/* ---- the body ------------------------------------------------------------------------------------- */
+/* ---- the body ------------------------------------------------------------------------------- */
 
 static bool read_root(struct sm_request *r, const char *body, size_t n, struct sm_refusal *e)
 {
@@ -285,7 +323,8 @@ static bool read_root(struct sm_request *r, const char *body, size_t n, struct s
     r->root = json_loadb(body, n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &at);
     if (!r->root) {
         if (json_error_code(&at) == json_error_out_of_memory)
-            return sm_refuse(e, 413, "too_complex", NULL, "the JSON of this request is too complex");
+            return sm_refuse(e, 413, "too_complex", NULL,
+                             "the JSON of this request is too complex");
         char text[161];
         (void)snprintf(text, sizeof text, "%s", at.text);
         for (char *c = text; *c; c++) /* may quote what was sent */
@@ -313,8 +352,7 @@ static bool read_all(struct sm_request *r, const char *body, size_t n,
     case SM_REQUEST_DETOKENIZE: break;
     }
     json_t *tokens = sm_field_get(r->root, "tokens");
-    if (!tokens)
-        return sm_refuse(e, 400, "missing_parameter", "tokens", "tokens is missing");
+    if (!tokens) return sm_refuse(e, 400, "missing_parameter", "tokens", "tokens is missing");
     return sm_field_ids(tokens, "tokens", d->n_vocab, &r->ids, &r->n_ids, e);
 }
 

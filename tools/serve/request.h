@@ -14,7 +14,7 @@
 #define SM_REQUEST_TOP_MAX 20u /* top_logprobs of a chat */
 
 enum sm_request_kind {
-    SM_REQUEST_CHAT,      /* /v1/chat/completions */
+    SM_REQUEST_CHAT,       /* /v1/chat/completions */
     SM_REQUEST_COMPLETION, /* /v1/completions */
     SM_REQUEST_TOKENIZE,
     SM_REQUEST_DETOKENIZE
@@ -22,10 +22,10 @@ enum sm_request_kind {
 
 /* Why a request is refused; becomes an OpenAI error object. */
 struct sm_refusal {
-    int status;        /* HTTP, 0: not refused */
-    const char *code;  /* static, NULL: none */
+    int status;       /* HTTP, 0: not refused */
+    const char *code; /* static, NULL: none */
     char message[320];
-    char param[96];    /* "messages[0].role", "": none */
+    char param[96]; /* "messages[0].role", "": none */
 };
 __attribute__((format(printf, 5, 6))) bool sm_refuse(struct sm_refusal *e, int status,
                                                      const char *code, const char *param,
@@ -33,7 +33,7 @@ __attribute__((format(printf, 5, 6))) bool sm_refuse(struct sm_refusal *e, int s
 
 /* What holds where a request says nothing. */
 struct sm_request_defaults {
-    const char *model;       /* the name served */
+    const char *model; /* the name served */
     smol_sampling sampling;
     int64_t max_tokens;
     const char *system;      /* put in front of a chat without a system message; NULL: nothing */
@@ -44,22 +44,22 @@ struct sm_request_defaults {
 
 struct sm_request {
     enum sm_request_kind kind;
-    json_t *root;         /* owns the texts below */
+    json_t *root; /* owns the texts below */
     smol_sampling sampling;
     smol_logit_bias *bias;
-    int64_t max_tokens;   /* -1: until the end or the context is full */
+    int64_t max_tokens; /* -1: until the end or the context is full */
     const char *stop[2 * SM_REQUEST_STOP_MAX];
     unsigned n_stop;
-    int n_logprobs;       /* alternatives of each token, 0 ... 20; -1: no logprobs */
+    int n_logprobs; /* alternatives of each token, 0 ... 20; -1: no logprobs */
     bool stream, include_usage;
-    const char *user;     /* NULL: not given */
+    const char *user; /* NULL: not given */
 
     smol_message *messages; /* chat */
     char **joined;          /* [n_messages] contents made of several parts, else NULL */
     size_t n_messages;
-    const char *text;       /* completion prompt, tokenize content */
+    const char *text; /* completion prompt, tokenize content */
     size_t n_text;
-    int32_t *ids;           /* prompt or tokens as numbers; NULL: as text */
+    int32_t *ids; /* prompt or tokens as numbers; NULL: as text */
     size_t n_ids;
     bool add_special, parse_special, with_pieces; /* tokenize */
 };

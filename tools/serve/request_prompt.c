@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- contents --------------------------------------------------------------------------------- */
+/* ---- contents ---------------------------------------------------------------------------------
+ */
 
 /* The text of one part {"type": "text", "text": "…"}, NULL after a refusal. */
 static json_t *part_text(json_t *part, const char *at, struct sm_refusal *e)
@@ -81,14 +82,16 @@ static bool read_content(json_t *o, size_t i, smol_message *m, char **joined, st
                      "%s must be a string or an array of parts, not %s", at, sm_json_kind(v));
 }
 
-/* ---- messages --------------------------------------------------------------------------------- */
+/* ---- messages ---------------------------------------------------------------------------------
+ */
 
 /* Fields that answers of the API carry, so that clients send them back: fine while empty.
  * reasoning_content is not read again, as the models' own templates do with earlier turns. */
 static bool check_message_fields(json_t *o, size_t i, struct sm_refusal *e)
 {
-    static const char *const names[] = {"role", "content", "reasoning_content", "refusal",
-                                        "annotations", "audio", "tool_calls", "function_call", NULL};
+    static const char *const names[] = {"role",       "content",       "reasoning_content",
+                                        "refusal",    "annotations",   "audio",
+                                        "tool_calls", "function_call", NULL};
     char at[64];
     (void)snprintf(at, sizeof at, "messages[%zu]", i);
     if (!sm_fields_known(o, names, at, e)) return false;
@@ -96,8 +99,8 @@ static bool check_message_fields(json_t *o, size_t i, struct sm_refusal *e)
         const json_t *v = json_object_get(o, names[k]);
         if (!v || json_is_null(v) || (json_is_array(v) && !json_array_size(v))) continue;
         (void)snprintf(at, sizeof at, "messages[%zu].%s", i, names[k]);
-        return sm_refuse(e, 400, "unsupported_parameter", at, "'%s' is not supported by this server",
-                         at);
+        return sm_refuse(e, 400, "unsupported_parameter", at,
+                         "'%s' is not supported by this server", at);
     }
     const json_t *thoughts = json_object_get(o, "reasoning_content");
     (void)snprintf(at, sizeof at, "messages[%zu].reasoning_content", i);
@@ -159,12 +162,14 @@ bool sm_request_messages(struct sm_request *r, const char *system, struct sm_ref
     r->n_messages = n + front;
     if (front) r->messages[0] = (smol_message){"system", system, strlen(system)};
     for (size_t i = 0; i < n; i++)
-        if (!read_message(json_array_get(v, i), i, &r->messages[front + i], &r->joined[front + i], e))
+        if (!read_message(json_array_get(v, i), i, &r->messages[front + i], &r->joined[front + i],
+                          e))
             return false;
     return true;
 }
 
-/* ---- prompts ---------------------------------------------------------------------------------- */
+/* ---- prompts ----------------------------------------------------------------------------------
+ */
 
 bool sm_request_prompt(struct sm_request *r, int32_t n_vocab, struct sm_refusal *e)
 {
@@ -174,7 +179,8 @@ bool sm_request_prompt(struct sm_request *r, int32_t n_vocab, struct sm_refusal 
     if (json_is_string(first) || json_is_array(first)) { /* a list of prompts */
         if (json_array_size(v) > 1)
             return sm_refuse(e, 400, "unsupported_parameter", "prompt",
-                             "prompt has %zu prompts; one at a time is supported", json_array_size(v));
+                             "prompt has %zu prompts; one at a time is supported",
+                             json_array_size(v));
         v = json_array_get(v, 0);
     }
     if (json_is_array(v)) {
@@ -184,7 +190,8 @@ bool sm_request_prompt(struct sm_request *r, int32_t n_vocab, struct sm_refusal 
     }
     if (!json_is_string(v))
         return sm_refuse(e, 400, "invalid_type", "prompt",
-                         "prompt must be a string or an array of token ids, not %s", sm_json_kind(v));
+                         "prompt must be a string or an array of token ids, not %s",
+                         sm_json_kind(v));
     r->text = json_string_value(v);
     r->n_text = json_string_length(v);
     return true;

@@ -13,12 +13,12 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <event2/http.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <netinet/in.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -29,7 +29,8 @@ uint64_t sm_serve_now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* ---- the end ------------------------------------------------------------------------------------ */
+/* ---- the end ------------------------------------------------------------------------------------
+ */
 
 static bool nothing_left(struct sm_server *s)
 {
@@ -57,7 +58,8 @@ static void drain(struct sm_server *s)
     if (!loaded) s->cancel = true;
     (void)pthread_mutex_unlock(&s->mu);
     if (!s->config.quiet)
-        fprintf(stderr, "smol: stopping%s\n", s->n_jobs ? " when the requests under way are answered" : "");
+        fprintf(stderr, "smol: stopping%s\n",
+                s->n_jobs ? " when the requests under way are answered" : "");
     (void)event_add(s->deadline, &most);
 }
 
@@ -107,7 +109,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     end_when_done(s);
 }
 
-/* ---- the start ------------------------------------------------------------------------------------ */
+/* ---- the start ------------------------------------------------------------------------------ */
 
 static bool make_events(struct sm_server *s)
 {
@@ -145,7 +147,8 @@ static uint16_t bound_port(const struct sm_server *s)
 {
     struct sockaddr_storage a;
     socklen_t n = sizeof a;
-    if (getsockname(evhttp_bound_socket_get_fd(s->socket), (struct sockaddr *)(void *)&a, &n)) return 0;
+    if (getsockname(evhttp_bound_socket_get_fd(s->socket), (struct sockaddr *)(void *)&a, &n))
+        return 0;
     if (a.ss_family == AF_INET6) return ntohs(((struct sockaddr_in6 *)(void *)&a)->sin6_port);
     return ntohs(((struct sockaddr_in *)(void *)&a)->sin_port);
 }
@@ -159,8 +162,10 @@ static int listen_on(struct sm_server *s)
                            errno ? strerror(errno) : "no such address");
     s->config.port = bound_port(s);
     if (!sm_visitor_is_local(host) && !s->keys.n && !s->config.quiet)
-        fprintf(stderr, "smol: note: anyone who reaches %s may use this server; --api-key-file asks "
-                        "for a key\n", host);
+        fprintf(stderr,
+                "smol: note: anyone who reaches %s may use this server; --api-key-file asks "
+                "for a key\n",
+                host);
     return SM_EXIT_DONE;
 }
 
@@ -169,7 +174,8 @@ static int read_keys(struct sm_server *s)
     smol_error err = {0};
     bool exposed = false;
     if (!s->config.key_file) return SM_EXIT_DONE;
-    if (sm_keys_read(&s->keys, s->config.key_file, &exposed, &err) != SMOL_OK) return sm_report(&err);
+    if (sm_keys_read(&s->keys, s->config.key_file, &exposed, &err) != SMOL_OK)
+        return sm_report(&err);
     if (exposed && !s->config.quiet)
         fprintf(stderr, "smol: note: %s can be read by every user of this machine\n",
                 s->config.key_file);
@@ -178,7 +184,8 @@ static int read_keys(struct sm_server *s)
 
 static void tear_down(struct sm_server *s)
 {
-    struct event *const events[] = {s->bell_event, s->term_event, s->int_event, s->tick, s->deadline};
+    struct event *const events[] = {s->bell_event, s->term_event, s->int_event, s->tick,
+                                    s->deadline};
     sm_work_stop(s);
     sm_jobs_send_ready(s);
     if (s->http) evhttp_free(s->http);
@@ -208,7 +215,8 @@ static int run_loop(struct sm_server *s)
 
 int sm_serve_run(const struct sm_serve_config *c)
 {
-    struct sm_server s = {.config = *c, .bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+    struct sm_server s = {.config = *c,
+                          .bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
                           .ns_start = sm_serve_now_ns()};
     (void)pthread_mutex_init(&s.mu, NULL);
     (void)pthread_cond_init(&s.text_work, NULL);

@@ -2,13 +2,13 @@
 /* The server. Three threads:
  *
  *   event   evhttp: connections, routes, replies. Never waits and never touches the model.
- *   text    bodies: JSON, checks, tokens of prompts; answers /tokenize and /detokenize. A request that
- *           is wrong is told so at once, however busy the model is.
- *   decode  opens the model, runs one request after the other.
+ *   text    bodies: JSON, checks, tokens of prompts; answers /tokenize and /detokenize. A request
+ * that is wrong is told so at once, however busy the model is. decode  opens the model, runs one
+ * request after the other.
  *
- * A job is one POST. It belongs to the event thread, which alone frees it; `mu` guards the lines, the
- * marked fields of jobs, and the figures. Text and decode thread write a job's output under `mu` and
- * ring a bell (an eventfd) for the event thread. */
+ * A job is one POST. It belongs to the event thread, which alone frees it; `mu` guards the lines,
+ * the marked fields of jobs, and the figures. Text and decode thread write a job's output under
+ * `mu` and ring a bell (an eventfd) for the event thread. */
 #ifndef SM_SERVE_SERVER_H
 #define SM_SERVE_SERVER_H
 
@@ -31,22 +31,24 @@ struct sm_serve_config {
     const char *cors;     /* origin whose pages may use the API, "*": all, NULL: none */
     unsigned queue_max;
     bool quiet;
-    smol_params params;   /* of the model; progress and cancel are set by the server */
-    double flash_mb_s;    /* limit to show, 0: unknown */
+    smol_params params; /* of the model; progress and cancel are set by the server */
+    double flash_mb_s;  /* limit to show, 0: unknown */
     struct sm_request_defaults defaults;
     void (*ready)(const struct sm_serve_config *c, const smol_model *m); /* the model is open */
 };
 
 /* Bytes the server holds beside the model, for the plan (Law 2): see limits.h. */
-#define SM_SERVE_BODY_MAX ((size_t)1 << 20)    /* one request */
-#define SM_SERVE_BODIES_MAX ((size_t)2 << 20)  /* all that wait or run */
-#define SM_SERVE_JSON_MAX ((size_t)6 << 20)    /* parsed requests, all together */
-#define SM_SERVE_OUT_MAX ((size_t)256 << 10)   /* unsent answer of one request, else it is given up */
+#define SM_SERVE_BODY_MAX ((size_t)1 << 20)   /* one request */
+#define SM_SERVE_BODIES_MAX ((size_t)2 << 20) /* all that wait or run */
+#define SM_SERVE_ARRIVING_MAX ((size_t)3 << 20) /* all that are still arriving */
+#define SM_SERVE_JSON_MAX ((size_t)6 << 20)   /* parsed requests, all together */
+#define SM_SERVE_OUT_MAX ((size_t)256 << 10)  /* unsent answer of one request, else it is given up \
+                                               */
 #define SM_SERVE_OUT_ALL_MAX ((size_t)2 << 20) /* of all */
 #define SM_SERVE_BYTES ((uint64_t)14 << 20)
 #define SM_SERVE_CONNECTIONS_MAX 256u
-#define SM_SERVE_ARRIVE_SECONDS 30             /* for a request to arrive whole, or the next to begin */
-#define SM_SERVE_DRAIN_SECONDS 30              /* to finish after SIGTERM */
+#define SM_SERVE_ARRIVE_SECONDS 30 /* for a request to arrive whole, or the next to begin */
+#define SM_SERVE_DRAIN_SECONDS 30  /* to finish after SIGTERM */
 
 enum sm_job_place { SM_JOB_TEXT, SM_JOB_LINE, SM_JOB_RUNNING, SM_JOB_DONE };
 
@@ -61,7 +63,7 @@ struct sm_job {
     struct event *gone;         /* fires when the client hangs up */
     char client[SM_QUEUE_CLIENT_BYTES];
     enum sm_request_kind kind;
-    bool replying;              /* headers of a stream are out */
+    bool replying; /* headers of a stream are out */
     uint64_t ns_arrived;
 
     /* written before the job changes hands */
@@ -75,18 +77,18 @@ struct sm_job {
     enum sm_job_place place;
     bool cancelled, ready; /* ready: in the list */
     bool stream, finished;
-    int status;            /* 0: nothing to say yet */
+    int status; /* 0: nothing to say yet */
     char *out;
     size_t n_out, cap_out;
 };
 
 struct sm_figures {
-    uint64_t n_status[6];     /* answers by hundreds of their status */
-    uint64_t n_requests[4];   /* by enum sm_request_kind */
+    uint64_t n_status[6];   /* answers by hundreds of their status */
+    uint64_t n_requests[4]; /* by enum sm_request_kind */
     uint64_t n_cancelled;
     uint64_t prompt_tokens, cached_tokens, generated_tokens; /* of finished requests */
-    double wait_seconds;      /* in the line */
-    smol_stats stats;         /* as of the last look */
+    double wait_seconds;                                     /* in the line */
+    smol_stats stats;                                        /* as of the last look */
     bool have_stats;
 };
 
@@ -110,7 +112,7 @@ struct sm_server {
     bool failed;
     smol_error load_error;
     struct sm_figures figures;
-    volatile bool cancel;           /* the running job's, and of loading */
+    volatile bool cancel; /* the running job's, and of loading */
 
     /* set once by the decode thread before `loaded` */
     smol_model *model;

@@ -19,7 +19,8 @@ bool sm_visitor_is_local(const char *host)
            !strcmp(host, "[::1]");
 }
 
-/* ---- origins ---------------------------------------------------------------------------------- */
+/* ---- origins ----------------------------------------------------------------------------------
+ */
 
 static const char *after_scheme(const char *origin)
 {
@@ -39,7 +40,8 @@ static void add_cors(struct sm_server *s, struct evhttp_request *req, const char
     const bool all = !strcmp(s->config.cors, "*");
     sm_http_add_header(req, "Access-Control-Allow-Origin", all ? "*" : origin);
     if (!all) sm_http_add_header(req, "Vary", "Origin");
-    if (wanted && strlen(wanted) < 1000) sm_http_add_header(req, "Access-Control-Allow-Headers", wanted);
+    if (wanted && strlen(wanted) < 1000)
+        sm_http_add_header(req, "Access-Control-Allow-Headers", wanted);
 }
 
 /* The name in a Host header without its port. */
@@ -75,7 +77,7 @@ bool sm_visitor_origin(struct sm_server *s, struct evhttp_request *req, struct s
                      "pages of '%.100s' may not use this server (see --cors)", origin);
 }
 
-/* ---- keys ----------------------------------------------------------------------------------------- */
+/* ---- keys ----------------------------------------------------------------------------------- */
 
 bool sm_visitor_key(struct sm_server *s, struct evhttp_request *req, bool open,
                     char client[SM_QUEUE_CLIENT_BYTES], struct sm_refusal *e)

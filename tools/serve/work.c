@@ -14,7 +14,7 @@
 static void lock(struct sm_server *s) { (void)pthread_mutex_lock(&s->mu); }
 static void unlock(struct sm_server *s) { (void)pthread_mutex_unlock(&s->mu); }
 
-/* ---- text thread ---------------------------------------------------------------------------------- */
+/* ---- text thread ---------------------------------------------------------------------------- */
 
 static void answer_tokenize(struct sm_server *s, struct sm_job *j)
 {
@@ -87,7 +87,8 @@ static smol_status encode(struct sm_server *s, struct sm_job *j, smol_error *err
         flags = SMOL_ADD_SPECIAL;
         break;
     case SM_REQUEST_TOKENIZE:
-        flags = (r->add_special ? SMOL_ADD_SPECIAL : 0) | (r->parse_special ? SMOL_PARSE_SPECIAL : 0);
+        flags =
+            (r->add_special ? SMOL_ADD_SPECIAL : 0) | (r->parse_special ? SMOL_PARSE_SPECIAL : 0);
         break;
     case SM_REQUEST_DETOKENIZE: return SMOL_OK;
     }
@@ -108,10 +109,10 @@ static bool prepare(struct sm_server *s, struct sm_job *j, struct sm_refusal *e)
     const size_t ctx = smol_model_plan(s->model)->ctx;
     if (j->n_ids == 0) return sm_refuse(e, 400, "invalid_value", "prompt", "the prompt is empty");
     if (j->n_ids >= ctx)
-        return sm_refuse(e, 400, "context_length_exceeded",
-                         j->kind == SM_REQUEST_CHAT ? "messages" : "prompt",
-                         "the prompt has %zu tokens; the context of %zu leaves no room for an answer",
-                         j->n_ids, ctx);
+        return sm_refuse(
+            e, 400, "context_length_exceeded", j->kind == SM_REQUEST_CHAT ? "messages" : "prompt",
+            "the prompt has %zu tokens; the context of %zu leaves no room for an answer", j->n_ids,
+            ctx);
     return true;
 }
 
@@ -168,7 +169,7 @@ static void *text_main(void *arg)
     return NULL;
 }
 
-/* ---- decode thread --------------------------------------------------------------------------------- */
+/* ---- decode thread -------------------------------------------------------------------------- */
 
 static void ring(struct sm_server *s)
 {
@@ -216,7 +217,8 @@ static bool open_model(struct sm_server *s, smol_session **session)
     }
     if (st == SMOL_OK) st = smol_session_new(session, m, &err);
     if (st == SMOL_OK && !sm_view_open(s->view)) {
-        err = (smol_error){.code = SMOL_NOMEM, .at = UINT64_MAX, .msg = "no memory for the flash view"};
+        err = (smol_error){
+            .code = SMOL_NOMEM, .at = UINT64_MAX, .msg = "no memory for the flash view"};
         st = SMOL_NOMEM;
     }
     if (st == SMOL_OK) {
@@ -266,7 +268,7 @@ static void *decode_main(void *arg)
     return NULL;
 }
 
-/* ---- both ------------------------------------------------------------------------------------------ */
+/* ---- both ----------------------------------------------------------------------------------- */
 
 static bool start(pthread_t *t, void *(*fn)(void *), struct sm_server *s)
 {
