@@ -322,7 +322,8 @@ static bool read_root(struct sm_request *r, const char *body, size_t n, struct s
     json_error_t at;
     r->root = json_loadb(body, n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &at);
     if (!r->root) {
-        if (json_error_code(&at) == json_error_out_of_memory)
+        /* without memory for a value jansson stops without a reason */
+        if (json_error_code(&at) == json_error_out_of_memory || !at.text[0])
             return sm_refuse(e, 413, "too_complex", NULL,
                              "the JSON of this request is too complex");
         char text[161];
