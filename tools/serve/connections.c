@@ -118,9 +118,6 @@ void sm_connections_answering(struct bufferevent *b)
     static const struct timeval most = {SM_SERVE_ARRIVE_SECONDS, 0};
     /* an answer may take as long as it takes, if only the client reads it */
     (void)bufferevent_set_timeouts(b, NULL, &most);
-    bufferevent_setwatermark(b, EV_READ, 0, 32768);
 }
-
-void sm_connections_awaiting(struct bufferevent *b) { bufferevent_setwatermark(b, EV_READ, 0, 0); }
 
 unsigned sm_connections_count(const struct sm_connections *c) { return c->n; }

@@ -12,11 +12,9 @@ struct sm_connections *sm_connections_new(struct event_base *base);
 void sm_connections_free(struct sm_connections *c);
 /* For evhttp_set_bevcb, arg is the connections. */
 struct bufferevent *sm_connections_open(struct event_base *base, void *connections);
-/* A request has arrived whole and is answered from now on: there is no limit on the time in which
- * the client says nothing more, and one on what it may send meanwhile. */
+/* A request has arrived whole and is answered from now on: the client may be silent for
+ * as long as that takes, if only it reads. */
 void sm_connections_answering(struct bufferevent *b);
-/* The answer is complete: the next request may come. */
-void sm_connections_awaiting(struct bufferevent *b);
 /* Once a second: end those that take too long, forget those that ended. */
 void sm_connections_sweep(struct sm_connections *c);
 unsigned sm_connections_count(const struct sm_connections *c);

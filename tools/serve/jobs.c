@@ -31,7 +31,6 @@ void sm_job_free(struct sm_job *j)
 static struct evhttp_connection *let_go(struct sm_job *j)
 {
     struct evhttp_connection *c = evhttp_request_get_connection(j->req);
-    sm_connections_awaiting(evhttp_connection_get_bufferevent(c));
     evhttp_connection_set_closecb(c, NULL, NULL);
     if (j->gone) (void)event_del(j->gone);
     j->req = NULL;
