@@ -416,6 +416,10 @@ def test_events(s):
             seen.append((name, json.loads(line[6:])))
     running.close()
     c.close()
+    until(lambda: s.metric("requests_running") == 0)
+    spent, all_ = s.metric("flash_view_seconds_total"), (s.metric("decode_seconds_total") +
+                                                         s.metric("prompt_seconds_total"))
+    tap.ok(0 < spent < 0.01 * all_, f"the view costs {100 * spent / all_:.2f} % of the time, < 1 %")
     plan = seen[0][1]
     frames = [o for n, o in seen if n == b"frame"]
     tap.ok(seen[0][0] == b"plan" and plan["pools"] == 5 and plan["slots"] == 5 and

@@ -126,6 +126,8 @@ char *sm_info_metrics(struct sm_server *s, size_t *n)
     metric(f, "requests_running", "gauge", "Requests being answered by the model.", running);
     metric(f, "queue_wait_seconds_total", "counter", "Time requests spent in the line.",
            g.wait_seconds);
+    metric(f, "flash_view_seconds_total", "counter",
+           "Processor time the decode thread spent on the flash view.", g.view_seconds);
     metric(f, "connections", "gauge", "Open connections.", sm_connections_count(s->connections));
     metric(f, "prompt_tokens_total", "counter", "Prompt tokens of finished requests.",
            (double)g.prompt_tokens);

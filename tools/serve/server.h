@@ -87,6 +87,7 @@ struct sm_figures {
     uint64_t n_requests[4]; /* by enum sm_request_kind */
     uint64_t n_cancelled;
     uint64_t prompt_tokens, cached_tokens, generated_tokens; /* of finished requests */
+    double view_seconds;      /* processor time spent on pictures of the pools */
     double wait_seconds;                                     /* in the line */
     smol_stats stats;                                        /* as of the last look */
     bool have_stats;
