@@ -40,12 +40,16 @@ static int read_prompt(const struct sm_options *o, const char **text, size_t *n,
 static smol_status encode(const struct sm_options *o, const smol_vocab *v, const char *text,
                           size_t n, int32_t **ids, size_t *n_ids, smol_error *err)
 {
-    smol_message m[2] = {{"system", o->system, o->system ? strlen(o->system) : 0},
-                         {"user", text, n}};
+    const smol_message m[2] = {
+        {.role = "system", .content = o->system, .n_bytes = o->system ? strlen(o->system) : 0},
+        {.role = "user", .content = text, .n_bytes = n}};
+    smol_chat_info info;
     if (!o->raw) {
         smol_error chat = {0};
-        const smol_status st = smol_chat_tokenize(v, o->system ? m : m + 1, o->system ? 2 : 1, ids,
-                                                  n_ids, &chat);
+        const smol_status st = smol_chat_encode(v, o->system ? m : m + 1, o->system ? 2 : 1, NULL,
+                                                ids, n_ids, &info, &chat);
+        if (st == SMOL_OK && info.note[0] && !o->quiet)
+            fprintf(stderr, "smol: note: %s\n", info.note);
         if (st != SMOL_UNSUPPORTED) {
             if (st != SMOL_OK) *err = chat;
             return st;

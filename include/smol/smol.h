@@ -142,15 +142,59 @@ void smol_free(void *p);
 
 typedef struct {
     const char *role;    /* "system", "user", "assistant" */
-    const char *content; /* any bytes */
+    const char *content; /* any bytes; NULL: null, as of an assistant that only calls tools */
     size_t n_bytes;
+    const char *reasoning; /* what the assistant thought before this answer, NULL: nothing */
+    const char *extra;     /* further members as a JSON object ("tool_calls", "name"), NULL: none */
 } smol_message;
 
-/* Token ids of a conversation in the format of the model's template, with the beginning of an
- * assistant answer behind it. Texts of control tokens inside the contents stay text. UNSUPPORTED
- * when the file has no template or one that is not known. Release with smol_free. */
+/* Zero is: thinking off, nothing else. */
+typedef struct {
+    int thinking;        /* -1: as the template does by itself, 0: off, 1: on */
+    const char *tools;   /* JSON array of tools for templates that show them, NULL: none */
+    bool no_answer;      /* without the beginning of an answer behind the conversation */
+    int64_t now;         /* seconds since 1970 for templates that print the date; 0: the clock */
+    /* Tokens read before. Where their text begins the new text, they begin the result, so that a
+     * session that holds them goes on, also when the model had cut its answer otherwise than the
+     * tokeniser would. NULL: none. */
+    const int32_t *kept;
+    size_t n_kept;
+} smol_chat_params;
+
+typedef struct {
+    bool reasoning;   /* the answer begins inside a reasoning part that the prompt opened */
+    bool can_think;   /* the template looks at `thinking` */
+    bool own;         /* by the model's own template; else by a built-in format */
+    const char *format; /* name of the built-in format, NULL when own */
+    char note[200];   /* why the template could not be used, or "" */
+} smol_chat_info;
+
+/* Token ids of a conversation as the model's template writes it, or, when that cannot be run, in
+ * the built-in format that it resembles. Texts of control tokens inside the contents stay text.
+ * p NULL: thinking -1 and an answer. info may be NULL. UNSUPPORTED when the file has no template or
+ * one that can neither be run nor recognised; ARG when the template refuses the conversation.
+ * Release with smol_free. */
+smol_status smol_chat_encode(const smol_vocab *v, const smol_message *messages, size_t n,
+                             const smol_chat_params *p, int32_t **ids, size_t *n_ids,
+                             smol_chat_info *info, smol_error *err);
+/* The same without parameters. */
 smol_status smol_chat_tokenize(const smol_vocab *v, const smol_message *messages, size_t n,
                                int32_t **ids, size_t *n_ids, smol_error *err);
+
+/* Cuts a streamed answer into what the model thinks (between <think> and </think> at its beginning)
+ * and what it answers. The tags and the white space around them belong to neither. Text is handed
+ * on as soon as it is clear what it is; bytes go in and come out in whole characters. */
+typedef struct {
+    int state;
+    bool skip_space;
+    unsigned n_held;
+    char held[32];
+} smol_reasoning;
+/* False: stop. */
+typedef bool (*smol_part_fn)(void *arg, bool reasoning, const char *bytes, size_t n);
+void smol_reasoning_begin(smol_reasoning *r, bool inside); /* inside: smol_chat_info.reasoning */
+bool smol_reasoning_put(smol_reasoning *r, const char *bytes, size_t n, smol_part_fn fn, void *arg);
+bool smol_reasoning_end(smol_reasoning *r, smol_part_fn fn, void *arg);
 
 /* ---- sessions ----------------------------------------------------------------------------- */
 

@@ -3,6 +3,7 @@
 #include "infer/chat.h"
 #include "infer/dry_breakers.h"
 #include "infer/score.h"
+#include "tok/reasoning.h"
 
 #include <stdlib.h>
 
@@ -14,6 +15,13 @@ double smol_logprob(const float *logits, size_t n, int32_t id)
 smol_status smol_chat_tokenize(const smol_vocab *v, const smol_message *messages, size_t n,
                                int32_t **ids, size_t *n_ids, smol_error *err)
 {
+    return smol_chat_encode(v, messages, n, NULL, ids, n_ids, NULL, err);
+}
+
+smol_status smol_chat_encode(const smol_vocab *v, const smol_message *messages, size_t n,
+                             const smol_chat_params *p, int32_t **ids, size_t *n_ids,
+                             smol_chat_info *info, smol_error *err)
+{
     struct sm_str text = {0};
     bool found = false;
     *ids = NULL;
@@ -21,7 +29,19 @@ smol_status smol_chat_tokenize(const smol_vocab *v, const smol_message *messages
     if (!v) return SM_FAIL(err, ARG, "the model has no vocabulary");
     SM_TRY(sm_gguf_str(v->gguf, "tokenizer.chat_template", &text, &found, err));
     if (!found) return SM_FAIL(err, UNSUPPORTED, "the model has no chat template");
-    return sm_chat_encode(v->tok, text, messages, n, ids, n_ids, err);
+    return sm_chat_encode(v->tok, text, messages, n, p, ids, n_ids, info, err);
+}
+
+void smol_reasoning_begin(smol_reasoning *r, bool inside) { sm_reasoning_begin(r, inside); }
+
+bool smol_reasoning_put(smol_reasoning *r, const char *bytes, size_t n, smol_part_fn fn, void *arg)
+{
+    return sm_reasoning_put(r, bytes, n, fn, arg);
+}
+
+bool smol_reasoning_end(smol_reasoning *r, smol_part_fn fn, void *arg)
+{
+    return sm_reasoning_end(r, fn, arg);
 }
 
 /* ---- samplers ------------------------------------------------------------------------------- */

@@ -5,11 +5,11 @@
 
 #include "tok/tok.h"
 
-/* In the format of `template_text` (tokenizer.chat_template, n_template bytes): markup may become
- * control tokens, contents never. *ids is malloc'ed. UNSUPPORTED when the template is none that is
- * known. */
+/* By `template_text` (tokenizer.chat_template): markup may become control tokens, contents never.
+ * See smol_chat_encode in smol.h. *ids is malloc'ed. */
 SM_NODISCARD smol_status sm_chat_encode(const struct sm_tok *tok, struct sm_str template_text,
-                                        const smol_message *messages, size_t n, int32_t **ids,
-                                        size_t *n_ids, smol_error *err);
+                                        const smol_message *messages, size_t n,
+                                        const smol_chat_params *p, int32_t **ids, size_t *n_ids,
+                                        smol_chat_info *info, smol_error *err);
 
 #endif

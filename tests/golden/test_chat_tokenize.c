@@ -45,10 +45,11 @@ static void test_whole_text(const struct sm_tok *t, const char *vocab)
     bool good = true;
     for (size_t i = 0; sm_chat_format_at(i); i++) {
         for (size_t k = 0; k + 1 < sizeof contents / sizeof *contents; k++) {
-            const smol_message m[] = {{"system", contents[k], strlen(contents[k])},
-                                      {"user", contents[k + 1], strlen(contents[k + 1])},
-                                      {"assistant", contents[0], strlen(contents[0])},
-                                      {"user", contents[k], strlen(contents[k])}};
+            smol_message m[] = {{.role = "system", .content = contents[k]},
+                                {.role = "user", .content = contents[k + 1]},
+                                {.role = "assistant", .content = contents[0]},
+                                {.role = "user", .content = contents[k]}};
+            for (size_t l = 0; l < 4; l++) m[l].n_bytes = strlen(m[l].content);
             size_t n = 0, n_text = 0, n_want = 0;
             char *text;
             int32_t *want = NULL, *ids = ids_of(t, sm_chat_format_at(i), m, 4, &n, &text, &n_text);
@@ -80,8 +81,8 @@ static void test_typed(const struct sm_tok *t, const char *vocab)
     size_t found = 0;
     bool good = true;
     for (size_t i = 0; sm_chat_format_at(i); i++) {
-        const smol_message a[] = {{"user", evil, sizeof evil - 1}};
-        const smol_message b[] = {{"user", dull, sizeof dull - 1}};
+        const smol_message a[] = {{.role = "user", .content = evil, .n_bytes = sizeof evil - 1}};
+        const smol_message b[] = {{.role = "user", .content = dull, .n_bytes = sizeof dull - 1}};
         size_t n_a = 0, n_b = 0, n_text;
         char *text_a, *text_b;
         int32_t *ids_a = ids_of(t, sm_chat_format_at(i), a, 1, &n_a, &text_a, &n_text);

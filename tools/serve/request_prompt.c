@@ -160,7 +160,8 @@ bool sm_request_messages(struct sm_request *r, const char *system, struct sm_ref
     r->joined = calloc(n + front, sizeof *r->joined);
     if (!r->messages || !r->joined) return sm_refuse(e, 503, "no_memory", "messages", "no memory");
     r->n_messages = n + front;
-    if (front) r->messages[0] = (smol_message){"system", system, strlen(system)};
+    if (front) r->messages[0] = (smol_message){.role = "system", .content = system,
+                                                .n_bytes = strlen(system)};
     for (size_t i = 0; i < n; i++)
         if (!read_message(json_array_get(v, i), i, &r->messages[front + i], &r->joined[front + i],
                           e))

@@ -1,0 +1,597 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests (value is name), methods of values, and functions of templates. */
+#include "tok/jinja_int.h"
+
+#include <string.h>
+#include <time.h>
+
+/* ---- tests ---- */
+
+static bool is_whole(const struct sm_jval *v) { return v->type == SM_J_INT; }
+
+static bool simple_test(const char *name, const struct sm_jval *v, bool *out)
+{
+    const enum sm_jtype t = v->type;
+    const bool undefined = t == SM_J_UNDEFINED, space = t == SM_J_DICT && v->u.dict->is_namespace;
+    const struct {
+        const char *name;
+        bool value;
+    } known[] = {
+        {"defined", !undefined},
+        {"undefined", undefined},
+        {"none", t == SM_J_NONE},
+        {"string", t == SM_J_STR},
+        {"mapping", t == SM_J_DICT && !space},
+        {"iterable", undefined || t == SM_J_STR || t == SM_J_LIST || (t == SM_J_DICT && !space)},
+        {"sequence", undefined || t == SM_J_STR || t == SM_J_LIST || (t == SM_J_DICT && !space)},
+        {"boolean", t == SM_J_BOOL},
+        {"number", t == SM_J_INT || t == SM_J_FLOAT || t == SM_J_BOOL},
+        {"integer", is_whole(v)},
+        {"float", t == SM_J_FLOAT},
+        {"true", t == SM_J_BOOL && v->u.b},
+        {"false", t == SM_J_BOOL && !v->u.b},
+        {"callable", t == SM_J_CALL},
+        {"odd", is_whole(v) && v->u.i % 2 != 0},
+        {"even", is_whole(v) && v->u.i % 2 == 0},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strcmp(known[i].name, name)) {
+            *out = known[i].value;
+            return true;
+        }
+    return false;
+}
+
+/* Tests that are operators: their sign, 0 when the name is none. */
+static int operator_test(const char *name)
+{
+    static const struct {
+        const char *name;
+        int op;
+    } known[] = {{"eq", SM_JO_EQ},    {"equalto", SM_JO_EQ},
+                 {"ne", SM_JO_NE},    {"lt", '<'},
+                 {"lessthan", '<'},   {"le", SM_JO_LE},
+                 {"gt", '>'},         {"greaterthan", '>'},
+                 {"ge", SM_JO_GE},    {"in", SM_JO_IN},
+                 {"==", SM_JO_EQ},    {"!=", SM_JO_NE},
+                 {"<", '<'},          {">", '>'},
+                 {"<=", SM_JO_LE},    {">=", SM_JO_GE},
+                 {"sameas", SM_JO_EQ}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strcmp(known[i].name, name)) return known[i].op;
+    return 0;
+}
+
+smol_status sm_jinja_test(struct sm_jinja *j, const char *name, const struct sm_jval *v,
+                          const struct sm_jargs *args, bool *out)
+{
+    const int op = operator_test(name);
+    *out = false;
+    if (op) {
+        if (args->n != 1) return SM_J_FAIL(j, FORMAT, "the test \"%.40s\" wants one value", name);
+        if (!strcmp(name, "sameas") && v->type != args->v[0].type) return SMOL_OK;
+        return sm_jinja_compare(j, op, v, &args->v[0], out);
+    }
+    if (simple_test(name, v, out)) return SMOL_OK;
+    if (!strcmp(name, "divisibleby") && is_whole(v) && args->n == 1 && is_whole(&args->v[0]) &&
+        args->v[0].u.i > 0) {
+        *out = v->u.i % args->v[0].u.i == 0;
+        return SMOL_OK;
+    }
+    return SM_J_FAIL(j, UNSUPPORTED, "the test \"is %.40s\" is not supported", name);
+}
+
+/* ---- methods of texts ---- */
+
+typedef smol_status (*method_fn)(struct sm_jinja *j, const struct sm_jval *self,
+                                 const struct sm_jargs *args, struct sm_jval *out);
+
+/* The i-th argument as a text; `fallback` when it is absent or none. */
+static smol_status text_arg(struct sm_jinja *j, const struct sm_jargs *a, unsigned i,
+                            const char *name, struct sm_jstr fallback, struct sm_jstr *out)
+{
+    const struct sm_jval *v = sm_jinja_arg(a, i, name);
+    *out = fallback;
+    if (!v || v->type == SM_J_NONE) return SMOL_OK;
+    if (v->type != SM_J_STR)
+        return SM_J_FAIL(j, FORMAT, "%s where a text is wanted", sm_jinja_type(v));
+    *out = v->u.s;
+    return SMOL_OK;
+}
+
+static smol_status strip(struct sm_jinja *j, const struct sm_jval *self, const struct sm_jargs *a,
+                         bool left, bool right, struct sm_jval *out)
+{
+    struct sm_jstr chars;
+    SM_TRY(text_arg(j, a, 0, "chars", (struct sm_jstr){0}, &chars));
+    *out = sm_jinja_str(sm_jinja_strip(self->u.s, chars, left, right));
+    return SMOL_OK;
+}
+
+static smol_status str_strip(struct sm_jinja *j, const struct sm_jval *self,
+                             const struct sm_jargs *a, struct sm_jval *out)
+{
+    return strip(j, self, a, true, true, out);
+}
+
+static smol_status str_lstrip(struct sm_jinja *j, const struct sm_jval *self,
+                              const struct sm_jargs *a, struct sm_jval *out)
+{
+    return strip(j, self, a, true, false, out);
+}
+
+static smol_status str_rstrip(struct sm_jinja *j, const struct sm_jval *self,
+                              const struct sm_jargs *a, struct sm_jval *out)
+{
+    return strip(j, self, a, false, true, out);
+}
+
+static bool has_affix(struct sm_jstr s, const struct sm_jval *v, bool at_end)
+{
+    if (v->type != SM_J_STR || v->u.s.n > s.n) return false;
+    const size_t at = at_end ? s.n - v->u.s.n : 0;
+    return sm_jinja_same_text(sm_jinja_cut(s, at, at + v->u.s.n), v->u.s);
+}
+
+static smol_status affix(struct sm_jinja *j, const struct sm_jval *self, const struct sm_jargs *a,
+                         bool at_end, struct sm_jval *out)
+{
+    const struct sm_jval *v = sm_jinja_arg(a, 0, NULL);
+    bool yes = false;
+    if (!v || (v->type != SM_J_STR && v->type != SM_J_LIST))
+        return SM_J_FAIL(j, FORMAT, "%s wants a text", at_end ? "endswith" : "startswith");
+    if (v->type == SM_J_STR) yes = has_affix(self->u.s, v, at_end);
+    for (size_t i = 0; v->type == SM_J_LIST && i < v->u.list->n; i++)
+        yes |= has_affix(self->u.s, &v->u.list->v[i], at_end);
+    *out = sm_jinja_bool(yes);
+    return sm_jinja_cost(j, v->type == SM_J_STR ? v->u.s.n : self->u.s.n);
+}
+
+static smol_status str_startswith(struct sm_jinja *j, const struct sm_jval *self,
+                                  const struct sm_jargs *a, struct sm_jval *out)
+{
+    return affix(j, self, a, false, out);
+}
+
+static smol_status str_endswith(struct sm_jinja *j, const struct sm_jval *self,
+                                const struct sm_jargs *a, struct sm_jval *out)
+{
+    return affix(j, self, a, true, out);
+}
+
+static smol_status split_at_space(struct sm_jinja *j, struct sm_jstr s, int64_t most,
+                                  struct sm_jval *out)
+{
+    const struct sm_jstr none = {0};
+    for (int64_t n = 0;; n++) {
+        s = sm_jinja_strip(s, none, true, false);
+        if (!s.n) return SMOL_OK;
+        size_t end = 0;
+        for (; end < s.n; end += sm_jinja_char(s, end)) {
+            const struct sm_jstr c = sm_jinja_cut(s, end, end + sm_jinja_char(s, end));
+            if (!sm_jinja_strip(c, none, true, false).n) break;
+        }
+        if (n == most) {
+            s = sm_jinja_strip(s, none, false, true);
+            end = s.n;
+        }
+        if (!sm_jinja_append(j, out->u.list, sm_jinja_str(sm_jinja_cut(s, 0, end))))
+            return sm_jinja_full(j);
+        s = sm_jinja_cut(s, end, s.n);
+    }
+}
+
+static smol_status str_split(struct sm_jinja *j, const struct sm_jval *self,
+                             const struct sm_jargs *a, struct sm_jval *out)
+{
+    struct sm_jstr s = self->u.s, by;
+    int64_t most;
+    SM_TRY(text_arg(j, a, 0, "sep", (struct sm_jstr){0}, &by));
+    SM_TRY(sm_jinja_arg_int(j, a, 1, "maxsplit", -1, &most));
+    if (!sm_jinja_list(j, out)) return sm_jinja_full(j);
+    SM_TRY(sm_jinja_cost(j, s.n));
+    if (!by.p) return split_at_space(j, s, most, out);
+    if (!by.n) return SM_J_FAIL(j, FORMAT, "split at an empty text");
+    for (; most != 0; most--) {
+        const size_t at = sm_jinja_search(s, by, 0);
+        if (at == SIZE_MAX) break;
+        if (!sm_jinja_append(j, out->u.list, sm_jinja_str(sm_jinja_cut(s, 0, at))))
+            return sm_jinja_full(j);
+        s = sm_jinja_cut(s, at + by.n, s.n);
+    }
+    return sm_jinja_append(j, out->u.list, sm_jinja_str(s)) ? SMOL_OK : sm_jinja_full(j);
+}
+
+/* The last place of `what` in s, SIZE_MAX: none. */
+static size_t search_back(struct sm_jstr s, struct sm_jstr what)
+{
+    for (size_t i = s.n >= what.n ? s.n - what.n + 1 : 0; i > 0; i--)
+        if (!memcmp(s.p + i - 1, what.p, what.n)) return i - 1;
+    return SIZE_MAX;
+}
+
+static smol_status str_rsplit(struct sm_jinja *j, const struct sm_jval *self,
+                              const struct sm_jargs *a, struct sm_jval *out)
+{
+    struct sm_jstr s = self->u.s, by;
+    int64_t most;
+    SM_TRY(text_arg(j, a, 0, "sep", (struct sm_jstr){0}, &by));
+    SM_TRY(sm_jinja_arg_int(j, a, 1, "maxsplit", -1, &most));
+    if (most < 0) return str_split(j, self, a, out);
+    if (!by.n) return SM_J_FAIL(j, UNSUPPORTED, "rsplit without a text is not supported");
+    if (!sm_jinja_list(j, out)) return sm_jinja_full(j);
+    for (; most > 0; most--) {
+        const size_t at = search_back(s, by);
+        SM_TRY(sm_jinja_cost(j, s.n));
+        if (at == SIZE_MAX) break;
+        if (!sm_jinja_append(j, out->u.list, sm_jinja_str(sm_jinja_cut(s, at + by.n, s.n))))
+            return sm_jinja_full(j);
+        s = sm_jinja_cut(s, 0, at);
+    }
+    if (!sm_jinja_append(j, out->u.list, sm_jinja_str(s))) return sm_jinja_full(j);
+    struct sm_jlist *l = out->u.list;
+    for (size_t i = 0; i < l->n / 2; i++) {
+        const struct sm_jval t = l->v[i];
+        l->v[i] = l->v[l->n - 1 - i];
+        l->v[l->n - 1 - i] = t;
+    }
+    return SMOL_OK;
+}
+
+static smol_status str_splitlines(struct sm_jinja *j, const struct sm_jval *self,
+                                  const struct sm_jargs *a, struct sm_jval *out)
+{
+    const struct sm_jstr s = self->u.s;
+    (void)a;
+    if (!sm_jinja_list(j, out)) return sm_jinja_full(j);
+    for (size_t at = 0; at < s.n;) {
+        size_t end = at;
+        while (end < s.n && s.p[end] != '\n' && s.p[end] != '\r') end++;
+        if (!sm_jinja_append(j, out->u.list, sm_jinja_str(sm_jinja_cut(s, at, end))))
+            return sm_jinja_full(j);
+        at = end + (end + 1 < s.n && s.p[end] == '\r' && s.p[end + 1] == '\n' ? 2 : 1);
+    }
+    return sm_jinja_cost(j, s.n);
+}
+
+static smol_status str_replace(struct sm_jinja *j, const struct sm_jval *self,
+                               const struct sm_jargs *a, struct sm_jval *out)
+{
+    struct sm_jstr from, to;
+    int64_t count;
+    const struct sm_jstr none = {0};
+    SM_TRY(text_arg(j, a, 0, "old", none, &from));
+    SM_TRY(text_arg(j, a, 1, "new", none, &to));
+    SM_TRY(sm_jinja_arg_int(j, a, 2, "count", -1, &count));
+    if (!from.p || !to.p) return SM_J_FAIL(j, FORMAT, "replace wants two texts");
+    return sm_jinja_replace(j, self->u.s, from, to, count, out);
+}
+
+static smol_status str_upper(struct sm_jinja *j, const struct sm_jval *self,
+                             const struct sm_jargs *a, struct sm_jval *out)
+{
+    (void)a;
+    return sm_jinja_case(j, self->u.s, 'u', out);
+}
+
+static smol_status str_lower(struct sm_jinja *j, const struct sm_jval *self,
+                             const struct sm_jargs *a, struct sm_jval *out)
+{
+    (void)a;
+    return sm_jinja_case(j, self->u.s, 'l', out);
+}
+
+static smol_status str_title(struct sm_jinja *j, const struct sm_jval *self,
+                             const struct sm_jargs *a, struct sm_jval *out)
+{
+    (void)a;
+    return sm_jinja_case(j, self->u.s, 't', out);
+}
+
+static smol_status str_capitalize(struct sm_jinja *j, const struct sm_jval *self,
+                                  const struct sm_jargs *a, struct sm_jval *out)
+{
+    (void)a;
+    return sm_jinja_case(j, self->u.s, 'c', out);
+}
+
+static smol_status place(struct sm_jinja *j, const struct sm_jval *self, const struct sm_jargs *a,
+                         bool back, struct sm_jval *out)
+{
+    struct sm_jstr what;
+    SM_TRY(text_arg(j, a, 0, NULL, (struct sm_jstr){0}, &what));
+    if (!what.p || a->n != 1) return SM_J_FAIL(j, UNSUPPORTED, "find with other than one text");
+    SM_TRY(sm_jinja_cost(j, self->u.s.n));
+    const size_t at = back ? search_back(self->u.s, what) : sm_jinja_search(self->u.s, what, 0);
+    *out = sm_jinja_int(at == SIZE_MAX ? -1
+                                       : (int64_t)sm_jinja_length(sm_jinja_cut(self->u.s, 0, at)));
+    return SMOL_OK;
+}
+
+static smol_status str_find(struct sm_jinja *j, const struct sm_jval *self,
+                            const struct sm_jargs *a, struct sm_jval *out)
+{
+    return place(j, self, a, false, out);
+}
+
+static smol_status str_rfind(struct sm_jinja *j, const struct sm_jval *self,
+                             const struct sm_jargs *a, struct sm_jval *out)
+{
+    return place(j, self, a, true, out);
+}
+
+static smol_status str_count(struct sm_jinja *j, const struct sm_jval *self,
+                             const struct sm_jargs *a, struct sm_jval *out)
+{
+    struct sm_jstr what;
+    int64_t n = 0;
+    SM_TRY(text_arg(j, a, 0, NULL, (struct sm_jstr){0}, &what));
+    if (!what.n) return SM_J_FAIL(j, FORMAT, "count wants a text");
+    SM_TRY(sm_jinja_cost(j, self->u.s.n));
+    for (size_t at = 0; (at = sm_jinja_search(self->u.s, what, at)) != SIZE_MAX; at += what.n) n++;
+    *out = sm_jinja_int(n);
+    return SMOL_OK;
+}
+
+static smol_status str_join(struct sm_jinja *j, const struct sm_jval *self,
+                            const struct sm_jargs *a, struct sm_jval *out)
+{
+    struct sm_jlist *items;
+    if (a->n != 1) return SM_J_FAIL(j, FORMAT, "join wants a list");
+    SM_TRY(sm_jinja_items(j, &a->v[0], &items));
+    return sm_jinja_join(j, items, self->u.s, out);
+}
+
+static smol_status remove_affix(struct sm_jinja *j, const struct sm_jval *self,
+                                const struct sm_jargs *a, bool at_end, struct sm_jval *out)
+{
+    if (a->n != 1) return SM_J_FAIL(j, FORMAT, "removeprefix and removesuffix want a text");
+    *out = *self;
+    if (!has_affix(self->u.s, &a->v[0], at_end)) return SMOL_OK;
+    const size_t n = self->u.s.n, k = a->v[0].u.s.n;
+    out->u.s = at_end ? sm_jinja_cut(self->u.s, 0, n - k) : sm_jinja_cut(self->u.s, k, n);
+    return SMOL_OK;
+}
+
+static smol_status str_removeprefix(struct sm_jinja *j, const struct sm_jval *self,
+                                    const struct sm_jargs *a, struct sm_jval *out)
+{
+    return remove_affix(j, self, a, false, out);
+}
+
+static smol_status str_removesuffix(struct sm_jinja *j, const struct sm_jval *self,
+                                    const struct sm_jargs *a, struct sm_jval *out)
+{
+    return remove_affix(j, self, a, true, out);
+}
+
+/* ---- methods of dictionaries, lists and loops ---- */
+
+static smol_status dict_get(struct sm_jinja *j, const struct sm_jval *self,
+                            const struct sm_jargs *a, struct sm_jval *out)
+{
+    if (!a->n) return SM_J_FAIL(j, FORMAT, "get wants a key");
+    const struct sm_jval *v = sm_jinja_find_key(j, self->u.dict, &a->v[0]);
+    *out = v ? *v : a->n > 1 ? a->v[1] : sm_jinja_none();
+    return sm_jinja_cost(j, 0);
+}
+
+/* What: 'k'eys, 'v'alues, 'i'tems. */
+static smol_status dict_list(struct sm_jinja *j, const struct sm_jval *self, char what,
+                             struct sm_jval *out)
+{
+    const struct sm_jdict *d = self->u.dict;
+    if (!sm_jinja_list(j, out)) return sm_jinja_full(j);
+    for (size_t i = 0; i < d->n; i++) {
+        struct sm_jval v = what == 'k' ? d->v[i].key : d->v[i].value;
+        if (what == 'i') {
+            struct sm_jval pair;
+            if (!sm_jinja_list(j, &pair) || !sm_jinja_append(j, pair.u.list, d->v[i].key) ||
+                !sm_jinja_append(j, pair.u.list, d->v[i].value))
+                return sm_jinja_full(j);
+            pair.u.list->tuple = true;
+            v = pair;
+        }
+        if (!sm_jinja_append(j, out->u.list, v)) return sm_jinja_full(j);
+    }
+    return sm_jinja_cost(j, 16 * d->n);
+}
+
+static smol_status dict_keys(struct sm_jinja *j, const struct sm_jval *self,
+                             const struct sm_jargs *a, struct sm_jval *out)
+{
+    (void)a;
+    return dict_list(j, self, 'k', out);
+}
+
+static smol_status dict_values(struct sm_jinja *j, const struct sm_jval *self,
+                               const struct sm_jargs *a, struct sm_jval *out)
+{
+    (void)a;
+    return dict_list(j, self, 'v', out);
+}
+
+static smol_status dict_items(struct sm_jinja *j, const struct sm_jval *self,
+                              const struct sm_jargs *a, struct sm_jval *out)
+{
+    (void)a;
+    return dict_list(j, self, 'i', out);
+}
+
+static smol_status list_index(struct sm_jinja *j, const struct sm_jval *self,
+                              const struct sm_jargs *a, struct sm_jval *out)
+{
+    for (size_t i = 0; a->n == 1 && i < self->u.list->n; i++)
+        if (sm_jinja_equal(j, &self->u.list->v[i], &a->v[0], 0)) {
+            *out = sm_jinja_int((int64_t)i);
+            return SMOL_OK;
+        }
+    return SM_J_FAIL(j, FORMAT, "index of a value that is not in the list");
+}
+
+static smol_status list_count(struct sm_jinja *j, const struct sm_jval *self,
+                              const struct sm_jargs *a, struct sm_jval *out)
+{
+    int64_t n = 0;
+    for (size_t i = 0; a->n == 1 && i < self->u.list->n; i++)
+        n += sm_jinja_equal(j, &self->u.list->v[i], &a->v[0], 0);
+    *out = sm_jinja_int(n);
+    return sm_jinja_cost(j, 0);
+}
+
+static smol_status loop_cycle(struct sm_jinja *j, const struct sm_jval *self,
+                              const struct sm_jargs *a, struct sm_jval *out)
+{
+    if (!a->n) return SM_J_FAIL(j, FORMAT, "cycle wants values");
+    *out = a->v[self->u.loop->i % a->n];
+    return SMOL_OK;
+}
+
+static const struct method {
+    enum sm_jtype type;
+    const char *name;
+    method_fn fn;
+} methods[] = {{SM_J_STR, "strip", str_strip},
+               {SM_J_STR, "lstrip", str_lstrip},
+               {SM_J_STR, "rstrip", str_rstrip},
+               {SM_J_STR, "startswith", str_startswith},
+               {SM_J_STR, "endswith", str_endswith},
+               {SM_J_STR, "split", str_split},
+               {SM_J_STR, "rsplit", str_rsplit},
+               {SM_J_STR, "splitlines", str_splitlines},
+               {SM_J_STR, "replace", str_replace},
+               {SM_J_STR, "upper", str_upper},
+               {SM_J_STR, "lower", str_lower},
+               {SM_J_STR, "title", str_title},
+               {SM_J_STR, "capitalize", str_capitalize},
+               {SM_J_STR, "find", str_find},
+               {SM_J_STR, "rfind", str_rfind},
+               {SM_J_STR, "count", str_count},
+               {SM_J_STR, "join", str_join},
+               {SM_J_STR, "removeprefix", str_removeprefix},
+               {SM_J_STR, "removesuffix", str_removesuffix},
+               {SM_J_DICT, "get", dict_get},
+               {SM_J_DICT, "keys", dict_keys},
+               {SM_J_DICT, "values", dict_values},
+               {SM_J_DICT, "items", dict_items},
+               {SM_J_LIST, "index", list_index},
+               {SM_J_LIST, "count", list_count},
+               {SM_J_LOOP, "cycle", loop_cycle}};
+
+static const struct method *find_method(const struct sm_jval *self, const char *name)
+{
+    if (self->type == SM_J_DICT && self->u.dict->is_namespace) return NULL;
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
+        if (methods[i].type == self->type && !strcmp(methods[i].name, name)) return &methods[i];
+    return NULL;
+}
+
+bool sm_jinja_has_method(const struct sm_jval *self, const char *name)
+{
+    return find_method(self, name) != NULL;
+}
+
+smol_status sm_jinja_method(struct sm_jinja *j, const struct sm_jval *self, const char *name,
+                            const struct sm_jargs *args, struct sm_jval *out)
+{
+    const struct method *m = find_method(self, name);
+    if (!m) return SM_J_FAIL(j, UNSUPPORTED, "the method .%.40s() is not supported", name);
+    return m->fn(j, self, args, out);
+}
+
+/* ---- functions ---- */
+
+static smol_status fn_range(struct sm_jinja *j, const struct sm_jargs *a, struct sm_jval *out)
+{
+    int64_t from = 0, to, step;
+    if (!a->n || a->n > 3) return SM_J_FAIL(j, FORMAT, "range wants one to three numbers");
+    SM_TRY(sm_jinja_arg_int(j, a, a->n > 1, NULL, 0, &to));
+    if (a->n > 1) SM_TRY(sm_jinja_arg_int(j, a, 0, NULL, 0, &from));
+    SM_TRY(sm_jinja_arg_int(j, a, 2, NULL, 1, &step));
+    if (!step) return SM_J_FAIL(j, FORMAT, "range with step 0");
+    if (!sm_jinja_list(j, out)) return sm_jinja_full(j);
+    for (int64_t i = from; step > 0 ? i < to : i > to;) {
+        if (out->u.list->n >= 100000)
+            return SM_J_FAIL(j, LIMIT, "a range of more than 100000 numbers");
+        if (!sm_jinja_append(j, out->u.list, sm_jinja_int(i))) return sm_jinja_full(j);
+        if (__builtin_add_overflow(i, step, &i)) break;
+    }
+    return sm_jinja_cost(j, 16 * out->u.list->n);
+}
+
+static smol_status fn_dict(struct sm_jinja *j, const struct sm_jargs *a, struct sm_jval *out)
+{
+    if (!sm_jinja_dict(j, out)) return sm_jinja_full(j);
+    for (unsigned i = 0; i < a->n; i++) {
+        const struct sm_jdict *d = a->v[i].type == SM_J_DICT ? a->v[i].u.dict : NULL;
+        if (!d) return SM_J_FAIL(j, UNSUPPORTED, "dict() of %s", sm_jinja_type(&a->v[i]));
+        for (size_t k = 0; k < d->n; k++)
+            if (!sm_jinja_put(j, out->u.dict, d->v[k].key, d->v[k].value)) return sm_jinja_full(j);
+    }
+    for (unsigned i = 0; i < a->n_named; i++)
+        if (!sm_jinja_put(j, out->u.dict, sm_jinja_text(a->name[i]), a->named[i]))
+            return sm_jinja_full(j);
+    return sm_jinja_cost(j, 0);
+}
+
+static smol_status fn_namespace(struct sm_jinja *j, const struct sm_jargs *a, struct sm_jval *out)
+{
+    SM_TRY(fn_dict(j, a, out));
+    out->u.dict->is_namespace = true;
+    return SMOL_OK;
+}
+
+static smol_status fn_raise(struct sm_jinja *j, const struct sm_jargs *a, struct sm_jval *out)
+{
+    struct sm_jstr s = sm_jinja_text("no reason given").u.s;
+    (void)out;
+    if (a->n) SM_TRY(sm_jinja_print(j, &a->v[0], &s));
+    return sm_fail(j->err, SMOL_ARG, 0, UINT64_MAX, SM_WHERE,
+                   "the model's chat template refuses this conversation: %.*s",
+                   (int)(s.n < 120 ? s.n : 120), s.p);
+}
+
+static smol_status fn_strftime(struct sm_jinja *j, const struct sm_jargs *a, struct sm_jval *out)
+{
+    char format[64], text[256];
+    const time_t now = (time_t)j->now;
+    struct tm tm;
+    if (a->n != 1 || a->v[0].type != SM_J_STR || a->v[0].u.s.n >= sizeof format)
+        return SM_J_FAIL(j, FORMAT, "strftime_now wants a format of at most 63 bytes");
+    memcpy(format, a->v[0].u.s.p, a->v[0].u.s.n);
+    format[a->v[0].u.s.n] = 0;
+    if (!localtime_r(&now, &tm)) return SM_J_FAIL(j, FORMAT, "strftime_now without a date");
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+    const size_t n = strftime(text, sizeof text, format, &tm);
+#pragma GCC diagnostic pop
+    char *copy = sm_jinja_take(j, n + 1);
+    if (!copy) return sm_jinja_full(j);
+    memcpy(copy, text, n);
+    *out = sm_jinja_str((struct sm_jstr){copy, NULL, n});
+    return SMOL_OK;
+}
+
+static const struct function {
+    const char *name;
+    smol_status (*fn)(struct sm_jinja *, const struct sm_jargs *, struct sm_jval *);
+} functions[] = {{"range", fn_range},
+                 {"dict", fn_dict},
+                 {"namespace", fn_namespace},
+                 {"raise_exception", fn_raise},
+                 {"strftime_now", fn_strftime}};
+
+bool sm_jinja_has_function(const char *name)
+{
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+        if (!strcmp(functions[i].name, name)) return true;
+    return false;
+}
+
+smol_status sm_jinja_function(struct sm_jinja *j, const char *name, const struct sm_jargs *args,
+                              struct sm_jval *out)
+{
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+        if (!strcmp(functions[i].name, name)) return functions[i].fn(j, args, out);
+    return SM_J_FAIL(j, UNSUPPORTED, "the function %.40s() is not supported", name);
+}
