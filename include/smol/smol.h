@@ -210,6 +210,22 @@ smol_status smol_session_sync(smol_session *s, const int32_t *tokens, size_t n, 
 /* Append one token. */
 smol_status smol_session_append(smol_session *s, int32_t token, smol_error *err);
 size_t smol_session_length(const smol_session *s);
+/* The tokens that were read, *n of them, valid until the next call on the session. */
+const int32_t *smol_session_tokens(const smol_session *s, size_t *n);
+/* The state in a file (tokens, keys and values, logits) and back: reading the tokens again would give
+ * the same bits. A file that is damaged, cut, or of another model or KV format is refused (FORMAT,
+ * LIMIT, IO) and the session stays as it was; only when the file changes while it is read the session
+ * is empty afterwards. */
+smol_status smol_session_save(smol_session *s, const char *path, smol_error *err);
+smol_status smol_session_load(smol_session *s, const char *path, smol_error *err);
+/* A folder of such files, shared by all models. restore: load the one that shares most of the
+ * beginning of these tokens, when that is more than the session does; *n tokens are shared then. save:
+ * keep the state, replacing those that it goes on from; the oldest go when the folder holds more than
+ * max_bytes, and a state larger than that is not kept (LIMIT). */
+smol_status smol_cache_restore(smol_session *s, const char *folder, const int32_t *tokens,
+                               size_t n_tokens, size_t *n, smol_error *err);
+smol_status smol_cache_save(smol_session *s, const char *folder, uint64_t max_bytes,
+                            smol_error *err);
 /* Logits behind the last token, n_vocab floats, valid until the next call on the session; NULL when
  * nothing was read yet. */
 const float *smol_session_logits(const smol_session *s);
@@ -230,6 +246,11 @@ typedef struct {
 
 typedef struct {
     float temp, top_p, min_p, typical;
+    float temp_range, temp_exponent; /* dynamic temperature: temp +- range by entropy; range 0: off */
+    float top_n_sigma;               /* <= 0: off */
+    float xtc_probability, xtc_threshold; /* probability 0: off */
+    int32_t mirostat;                /* 0: off, 1 or 2: instead of the filters */
+    float mirostat_tau, mirostat_eta;
     int32_t top_k;
     int64_t seed; /* -1: one from the clock */
     float repeat_penalty, frequency_penalty, presence_penalty;

@@ -55,7 +55,11 @@ void smol_sampling_default(smol_sampling *p)
                          .frequency_penalty = d.frequency_penalty,
                          .presence_penalty = d.presence_penalty, .repeat_last = d.repeat_last,
                          .dry_multiplier = d.dry_multiplier, .dry_base = d.dry_base,
-                         .dry_allowed = d.dry_allowed, .dry_last = d.dry_last};
+                         .dry_allowed = d.dry_allowed, .dry_last = d.dry_last,
+                         .temp_range = d.temp_range, .temp_exponent = d.temp_exponent,
+                         .top_n_sigma = d.top_n_sigma,
+                         .xtc_probability = d.xtc_probability, .xtc_threshold = d.xtc_threshold,
+                         .mirostat = d.mirostat, .mirostat_tau = d.mirostat_tau, .mirostat_eta = d.mirostat_eta};
 }
 
 static struct sm_sampler_params params_of(const smol_sampling *p)
@@ -66,6 +70,14 @@ static struct sm_sampler_params params_of(const smol_sampling *p)
     d.top_p = p->top_p;
     d.min_p = p->min_p;
     d.typical = p->typical;
+    d.temp_range = p->temp_range;
+    d.temp_exponent = p->temp_exponent;
+    d.top_n_sigma = p->top_n_sigma;
+    d.xtc_probability = p->xtc_probability;
+    d.xtc_threshold = p->xtc_threshold;
+    d.mirostat = p->mirostat;
+    d.mirostat_tau = p->mirostat_tau;
+    d.mirostat_eta = p->mirostat_eta;
     d.top_k = p->top_k;
     d.seed = p->seed;
     d.repeat_penalty = p->repeat_penalty;

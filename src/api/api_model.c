@@ -3,6 +3,8 @@
 
 #include "base/log.h"
 #include "cpu/cpu.h"
+#include "infer/prefix_cache.h"
+#include "infer/session_file.h"
 
 #include <stdlib.h>
 
@@ -108,6 +110,33 @@ smol_status smol_session_append(smol_session *s, int32_t token, smol_error *err)
 }
 
 size_t smol_session_length(const smol_session *s) { return s->session.n; }
+
+const int32_t *smol_session_tokens(const smol_session *s, size_t *n)
+{
+    *n = s->session.n;
+    return s->session.e->tokens;
+}
+
+smol_status smol_session_save(smol_session *s, const char *path, smol_error *err)
+{
+    return sm_session_save(&s->session, path, err);
+}
+
+smol_status smol_session_load(smol_session *s, const char *path, smol_error *err)
+{
+    return sm_session_load(&s->session, path, err);
+}
+
+smol_status smol_cache_restore(smol_session *s, const char *folder, const int32_t *tokens,
+                               size_t n_tokens, size_t *n, smol_error *err)
+{
+    return sm_prefix_restore(&s->session, folder, tokens, n_tokens, n, err);
+}
+
+smol_status smol_cache_save(smol_session *s, const char *folder, uint64_t max_bytes, smol_error *err)
+{
+    return sm_prefix_save(&s->session, folder, max_bytes, err);
+}
 
 const float *smol_session_logits(const smol_session *s)
 {

@@ -31,6 +31,7 @@ struct sm_engine {
     struct sm_layer_state *state; /* [n_layer] */
     int32_t *tokens;        /* [ctx] of the session */
     bool in_use;            /* a session is open */
+    uint64_t model_number;  /* of sm_session_model, 0: not known yet */
 
     /* statistics */
     uint64_t n_prompt, n_generated, ns_load, ns_prompt, ns_decode;
