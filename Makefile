@@ -33,7 +33,7 @@ check: all ## layers, symbols, banned functions, sizes, the one-command build
 	@meson test -C $(BUILD) --no-rebuild --print-errorlogs --suite checks
 
 install: all ## install program, library, header and manual page below PREFIX
-	@ninja -C $(BUILD) --quiet smol smol.1 src/libsmol.a
+	@ninja -C $(BUILD) --quiet smol smol.1 smol.bash _smol smol.fish src/libsmol.a
 	@meson install -C $(BUILD) --no-rebuild
 
 clean: ## remove the build folders

@@ -27,8 +27,6 @@ static int read_prompt(const struct sm_options *o, const char **text, size_t *n,
         *n = strlen(o->prompt);
         return SM_EXIT_DONE;
     }
-    if (!o->prompt_file && isatty(STDIN_FILENO))
-        return sm_complain(SM_EXIT_USAGE, "no prompt: give one with -p TEXT or -f FILE");
     if (sm_input_read(o->prompt_file ? o->prompt_file : "-", PROMPT_MAX_BYTES, owned, n, &err) !=
         SMOL_OK)
         return sm_report(&err);
@@ -84,7 +82,8 @@ static smol_status make_sampler(const struct sm_options *o, const smol_model *m,
     return smol_sampler_new(out, m, &s, err);
 }
 
-static void print_summary(const struct sm_options *o, const smol_model *m, const smol_outcome *out)
+static void print_summary(const struct sm_options *o, const smol_model *m, const smol_outcome *out,
+                          uint32_t seed)
 {
     static const char *const reasons[] = {"ended", "stopped at a stop string", "reached the limit",
                                           "filled the context", "interrupted"};
@@ -103,11 +102,13 @@ static void print_summary(const struct sm_options *o, const smol_model *m, const
         fprintf(stderr, "; experts: %.1f %% of uses missed, %.1f MB read, waited %.2f s",
                 100.0 * (double)s.expert_misses / (double)s.expert_uses, (double)s.bytes_read * 1e-6,
                 s.demand_wait_seconds);
+    if (o->seed < 0 && o->temp > 0) fprintf(stderr, "; seed %u", seed);
     fprintf(stderr, "\n");
 }
 
 static smol_status answer(const struct sm_options *o, smol_model *m, const char *text, size_t n,
-                          struct printer *printer, smol_outcome *out, smol_error *err)
+                          struct printer *printer, smol_outcome *out, uint32_t *seed,
+                          smol_error *err)
 {
     smol_session *session = NULL;
     smol_sampler *sampler = NULL;
@@ -122,6 +123,7 @@ static smol_status answer(const struct sm_options *o, smol_model *m, const char 
         err->at = UINT64_MAX;
     }
     if (st == SMOL_OK) st = make_sampler(o, m, &sampler, err);
+    if (st == SMOL_OK) *seed = smol_sampler_seed(sampler);
     for (size_t i = 0; st == SMOL_OK && i < n_ids; i++) smol_sampler_accept(sampler, ids[i]);
     if (st == SMOL_OK) st = smol_session_new(&session, m, err);
     if (st == SMOL_OK) st = smol_session_sync(session, ids, n_ids, err);
@@ -143,7 +145,8 @@ int sm_cmd_run(const struct sm_options *o, int argc, char **argv)
     const char *text = NULL;
     char *owned = NULL;
     size_t n = 0;
-    (void)argc;
+    uint32_t seed = 0;
+    if (!o->prompt && !o->prompt_file && isatty(STDIN_FILENO)) return sm_cmd_chat(o, argc, argv);
     int code = read_prompt(o, &text, &n, &owned);
     if (code != SM_EXIT_DONE) return code;
     sm_catch_interrupt();
@@ -151,7 +154,7 @@ int sm_cmd_run(const struct sm_options *o, int argc, char **argv)
     smol_status st = smol_model_open(&m, argv[0], &params, &err);
     if (st == SMOL_OK) {
         sm_model_notes(o, m);
-        st = answer(o, m, text, n, &printer, &out, &err);
+        st = answer(o, m, text, n, &printer, &out, &seed, &err);
         if (st == SMOL_OK && !printer.broken && out.n_tokens) (void)print_text(&printer, "\n", 1);
     }
     sm_progress_clear();
@@ -160,7 +163,7 @@ int sm_cmd_run(const struct sm_options *o, int argc, char **argv)
         code = sm_complain(SM_EXIT_FAILED, "cannot write the answer: %s", strerror(printer.error));
     else if (st == SMOL_CANCELLED) code = 130;
     else if (st != SMOL_OK) code = sm_report(&err);
-    else print_summary(o, m, &out);
+    else print_summary(o, m, &out, seed);
     if (m && st == SMOL_OK && !sm_write_stats(o, m)) code = SM_EXIT_FAILED;
     smol_model_free(m);
     free(owned);

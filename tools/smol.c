@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The program: picks a command, parses its options, checks its arguments. */
 #include "lib/command.h"
+#include "lib/complete.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -13,6 +14,7 @@
 
 /* A command whose file is not part of this build is a null pointer here and is not listed. */
 #pragma weak sm_cmd_run
+#pragma weak sm_cmd_chat
 #pragma weak sm_cmd_serve
 #pragma weak sm_cmd_plan
 #pragma weak sm_cmd_eval
@@ -27,6 +29,7 @@
 static const struct sm_command commands[] = {
     {"run", "MODEL [-p TEXT | -f FILE]", "answer a prompt, or continue a text", sm_cmd_run,
      SM_CMD_RUN, 1, 1, "no model given"},
+    {"chat", "MODEL", "talk with a model", sm_cmd_chat, SM_CMD_CHAT, 1, 1, "no model given"},
     {"serve", "MODEL [--port N]", "OpenAI-compatible server with a web page", sm_cmd_serve,
      SM_CMD_SERVE, 1, 1, "no model given"},
     {"plan", "MODEL", "show what would live where, and the predicted speed", sm_cmd_plan,
@@ -86,7 +89,8 @@ static void print_overview(FILE *f)
     for (int i = 0; i < N_COMMANDS; i++)
         if (commands[i].run) fprintf(f, "  %-10s%s\n", commands[i].name, commands[i].summary);
     fputs("  help      show the options of a command\n"
-          "\nsmol --version prints the version; smol --man a manual page.\n"
+          "\nsmol --version prints the version; smol --man a manual page; smol --completion\n"
+          "bash|zsh|fish a script for that shell.\n"
           "Try: smol run MODEL.gguf -p \"Once upon a time\"\n",
           f);
 }
@@ -195,6 +199,10 @@ int main(int argc, char **argv)
     } else if (!strcmp(word, "--man")) {
         print_man(stdout);
         code = SM_EXIT_DONE;
+    } else if (!strcmp(word, "--completion")) {
+        code = argc == 3 && sm_complete_print(stdout, argv[2], commands, N_COMMANDS)
+                   ? SM_EXIT_DONE
+                   : sm_complain(SM_EXIT_USAGE, "--completion takes one of bash, zsh, fish");
     } else if (!strcmp(word, "help") || !strcmp(word, "--help") || !strcmp(word, "-h")) {
         code = help(argc - 1, argv + 1);
     } else {

@@ -33,6 +33,7 @@ int sm_report(const smol_error *err);
 /* The same for a sentence made by the command: "smol: ..." and the code. */
 __attribute__((format(printf, 2, 3))) int sm_complain(int exit_code, const char *fmt, ...);
 
+int sm_cmd_chat(const struct sm_options *o, int argc, char **argv);
 int sm_cmd_run(const struct sm_options *o, int argc, char **argv);
 int sm_cmd_plan(const struct sm_options *o, int argc, char **argv);
 int sm_cmd_eval(const struct sm_options *o, int argc, char **argv);

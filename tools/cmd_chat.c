@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+/* smol chat MODEL: a conversation in a terminal, or line by line from a pipe. */
+#include "lib/command.h"
+#include "lib/line_edit.h"
+#include "lib/model_args.h"
+#include "lib/progress.h"
+#include "lib/sampling_args.h"
+#include "talk.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CACHE_BYTES ((uint64_t)256 << 20) /* all kept states together */
+#define MESSAGE_MAX ((size_t)16 << 20)
+
+static void on_interrupt(int sig)
+{
+    (void)sig;
+    sm_interrupted = true;
+}
+
+/* Ctrl-C stops an answer or a line, never the chat; a read of the terminal must come back. */
+static void catch_interrupts(void)
+{
+    struct sigaction sa;
+    memset(&sa, 0, sizeof sa);
+    sa.sa_handler = on_interrupt;
+    sigemptyset(&sa.sa_mask);
+    (void)sigaction(SIGINT, &sa, NULL);
+    (void)signal(SIGPIPE, SIG_IGN);
+}
+
+/* SMOL_CACHE, else smol in the user's cache folder. "" when there is none or SMOL_CACHE is "off".
+ */
+static void find_cache(char *buf, size_t n)
+{
+    const char *own = getenv("SMOL_CACHE"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    *buf = 0;
+    if (own && (!*own || !strcmp(own, "off"))) return;
+    int len = -1;
+    if (own) {
+        len = snprintf(buf, n, "%s", own);
+    } else if (xdg && *xdg == '/') {
+        len = snprintf(buf, n, "%s/smol", xdg);
+    } else if (home && *home == '/') {
+        len = snprintf(buf, n, "%s/.cache", home);
+        (void)mkdir(buf, 0700);
+        len = snprintf(buf, n, "%s/.cache/smol", home);
+    }
+    if (len < 0 || (size_t)len >= n) *buf = 0;
+    if (*buf) (void)mkdir(buf, 0700); /* where it is missing, states cannot be kept: said then */
+}
+
+void sm_chat_keep(struct sm_chat *c)
+{
+    smol_error err = {0};
+    if (!c->cache[0] || !smol_session_length(c->session)) return;
+    if (smol_cache_save(c->session, c->cache, CACHE_BYTES, &err) == SMOL_OK || c->o->quiet) return;
+    fprintf(stderr, "smol: note: the conversation's state is not kept: %s\n", err.msg);
+    c->cache[0] = 0;
+}
+
+/* ---- messages ---- */
+
+struct entry {
+    char *p;
+    size_t n, cap;
+};
+
+static bool add(struct entry *e, const char *text, size_t n)
+{
+    if (n > MESSAGE_MAX || e->n + n + 2 > MESSAGE_MAX) return false;
+    if (e->cap < e->n + n + 2) {
+        char *p = realloc(e->p, 2 * (e->n + n + 2));
+        if (!p) return false;
+        e->p = p;
+        e->cap = 2 * (e->n + n + 2);
+    }
+    memcpy(e->p + e->n, text, n);
+    e->n += n;
+    e->p[e->n] = 0;
+    return true;
+}
+
+/* One message: a line, lines joined by a backslash at their end, or what stands between lines that
+ * begin and end with three quotes. */
+static enum sm_line read_message(struct sm_line_reader *r, struct entry *e)
+{
+    bool quoted = false;
+    e->n = 0;
+    for (bool first = true;; first = false) {
+        const char *text;
+        size_t n;
+        const enum sm_line got = sm_line_read(r, first ? "> " : ". ", &text, &n);
+        if (got == SM_LINE_INTERRUPTED || (got == SM_LINE_END && first)) return got;
+        if (got == SM_LINE_END) return SM_LINE_TEXT;
+        if (first && n >= 3 && !memcmp(text, "\"\"\"", 3)) {
+            quoted = true;
+            text += 3;
+            n -= 3;
+            if (!n) continue;
+        }
+        const bool ends = quoted && n >= 3 && !memcmp(text + n - 3, "\"\"\"", 3);
+        const bool goes_on = !quoted && n && text[n - 1] == '\\';
+        if (e->n && !add(e, "\n", 1)) return SM_LINE_END;
+        if (!add(e, text, n - (ends ? 3 : goes_on))) return SM_LINE_END;
+        if (quoted ? ends : !goes_on) break;
+    }
+    if (quoted && e->n && e->p[e->n - 1] == '\n') e->p[--e->n] = 0;
+    return SM_LINE_TEXT;
+}
+
+static void talk(struct sm_chat *c, struct sm_line_reader *r)
+{
+    struct entry e = {0};
+    while (!c->quit) {
+        sm_interrupted = false;
+        const enum sm_line got = read_message(r, &e);
+        if (got == SM_LINE_END) break;
+        if (got == SM_LINE_INTERRUPTED || !e.n) continue;
+        sm_line_remember(r, e.p);
+        if (e.p[0] == '/') {
+            sm_chat_word(c, e.p);
+            (void)fflush(stdout);
+            continue;
+        }
+        if (!sm_talk_add(&c->talk, SM_TALK_USER, e.p, e.n, NULL) || !sm_chat_answer(c)) break;
+    }
+    free(e.p);
+}
+
+static void greet(const struct sm_chat *c, const char *path)
+{
+    const smol_plan *p = smol_model_plan(c->model);
+    const char *slash = strrchr(path, '/');
+    if (!c->terminal || c->o->quiet) return;
+    printf("%s%s: context %u tokens, %s. /help lists the commands.%s\n", sm_chat_dim(c),
+           slash ? slash + 1 : path, p->ctx,
+           p->n_pool && !p->experts_resident ? "experts paged from flash" : "all in memory",
+           sm_chat_plain(c));
+}
+
+static bool prepare(struct sm_chat *c, smol_error *err)
+{
+    const char *term = getenv("TERM"), *no_color = getenv("NO_COLOR");
+    c->terminal = isatty(STDOUT_FILENO) == 1;
+    c->colour =
+        c->terminal && term && *term && strcmp(term, "dumb") != 0 && !(no_color && *no_color);
+    c->thinking = -1;
+    c->fresh = true;
+    sm_sampling_args(c->o, &c->sampling);
+    c->seed = (uint32_t)c->sampling.seed;
+    if (c->sampling.seed < 0) {
+        struct timespec t;
+        (void)clock_gettime(CLOCK_REALTIME, &t);
+        c->seed = (uint32_t)t.tv_nsec * 2654435761u ^ (uint32_t)t.tv_sec;
+    }
+    find_cache(c->cache, sizeof c->cache);
+    return smol_session_new(&c->session, c->model, err) == SMOL_OK &&
+           (!c->o->system || sm_talk_system(&c->talk, c->o->system));
+}
+
+int sm_cmd_chat(const struct sm_options *o, int argc, char **argv)
+{
+    struct sm_chat c = {.o = o};
+    smol_params params;
+    smol_error err = {0};
+    char history[sizeof c.cache + 16] = "";
+    (void)argc;
+    catch_interrupts();
+    sm_model_params(o, &params);
+    if (smol_model_open(&c.model, argv[0], &params, &err) != SMOL_OK) {
+        sm_progress_clear();
+        return err.code == SMOL_CANCELLED ? 130 : sm_report(&err);
+    }
+    sm_model_notes(o, c.model);
+    int code = SM_EXIT_DONE;
+    struct sm_line_reader *reader = NULL;
+    if (!prepare(&c, &err)) {
+        code = sm_report(&err);
+    } else {
+        if (c.cache[0]) (void)snprintf(history, sizeof history, "%s/history", c.cache);
+        reader = sm_line_open(*history ? history : NULL);
+        greet(&c, argv[0]);
+        if (reader) talk(&c, reader);
+        sm_chat_keep(&c);
+    }
+    sm_line_close(reader);
+    if (code == SM_EXIT_DONE && !sm_write_stats(o, c.model)) code = SM_EXIT_FAILED;
+    sm_talk_clear(&c.talk, false);
+    smol_session_free(c.session);
+    smol_model_free(c.model);
+    return code;
+}
