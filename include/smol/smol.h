@@ -52,6 +52,11 @@ typedef struct smol_vocab smol_vocab;
 
 typedef enum { SMOL_KV_F32, SMOL_KV_F16, SMOL_KV_Q8_0 } smol_kv;
 
+/* Tokens guessed ahead and confirmed together; the text is the same whatever is chosen. MTP: by the
+ * model's own next-token block. LOOKUP: by what followed the same words earlier. AUTO: whichever
+ * pays on this device, or none. */
+typedef enum { SMOL_DRAFT_OFF, SMOL_DRAFT_LOOKUP, SMOL_DRAFT_MTP, SMOL_DRAFT_AUTO } smol_draft;
+
 /* Reading progress: `what` is static text, done and total in bytes or tokens. Called by the thread
  * that called into the library. */
 typedef void (*smol_progress_fn)(void *arg, const char *what, uint64_t done, uint64_t total);
@@ -66,6 +71,9 @@ typedef struct {
     unsigned readers;       /* threads that read experts; 0: the plan decides */
     unsigned logit_rows;    /* rows of logits computed at once by smol_session_score; 0: 1 */
     smol_kv kv;             /* F16 unless chosen otherwise; Q8_0 is a lossy lever */
+    smol_draft draft;       /* of smol_generate */
+    float draft_oracle;     /* tests: right drafts with this probability; each answer is first written
+                               silently, then again with drafts from it. 0: off */
     const char *cpu;        /* highest kernel level; NULL: the best this CPU has */
     bool verify;            /* compare everything read with a second read */
     double flash_mb_s;      /* built-in slow flash for tests; 0: none */
@@ -205,7 +213,8 @@ smol_status smol_session_new(smol_session **out, smol_model *m, smol_error *err)
 void smol_session_free(smol_session *s);
 /* Make the session hold exactly these n tokens: the common prefix is kept, the rest is read in
  * waves. LIMIT when n is over the context. After an error the session holds the tokens that were
- * read completely. */
+ * read completely, or fewer: a model with recurrent layers falls back to where the last prompt's last
+ * wave began, or to nothing. */
 smol_status smol_session_sync(smol_session *s, const int32_t *tokens, size_t n, smol_error *err);
 /* Append one token. */
 smol_status smol_session_append(smol_session *s, int32_t token, smol_error *err);
@@ -320,6 +329,8 @@ typedef struct {
     const char *file_system; /* its name when it serves such reads badly ("FUSE"), else NULL */
     const char *kernel_level;
     double predicted_tok_s;
+    uint64_t draft_proposed, draft_accepted; /* tokens */
+    double draft_gain;       /* speed against plain steps; 0: unknown */
     unsigned n_loss_levers;
     const char *loss_levers[8];
 } smol_stats;

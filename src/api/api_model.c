@@ -140,7 +140,7 @@ smol_status smol_cache_save(smol_session *s, const char *folder, uint64_t max_by
 
 const float *smol_session_logits(const smol_session *s)
 {
-    return s->session.have_logits ? s->session.e->graph.logits : NULL;
+    return sm_session_logits(&s->session);
 }
 
 smol_status smol_session_score(smol_session *s, const int32_t *tokens, size_t n, smol_score_fn fn,

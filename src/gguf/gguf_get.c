@@ -37,6 +37,7 @@ static uint64_t load_integer(uint32_t type, const uint8_t *p, bool *negative)
     int64_t s = 0;
     *negative = false;
     switch (type) {
+    case SM_KV_BOOL: return p[0] != 0;
     case SM_KV_U8: return p[0];
     case SM_KV_U16: return sm_ld16(p);
     case SM_KV_U32: return sm_ld32(p);
@@ -53,6 +54,7 @@ static uint64_t load_integer(uint32_t type, const uint8_t *p, bool *negative)
 static size_t integer_bytes(uint32_t type)
 {
     switch (type) {
+    case SM_KV_BOOL:
     case SM_KV_U8:
     case SM_KV_I8: return 1;
     case SM_KV_U16:
@@ -99,7 +101,8 @@ smol_status sm_gguf_u64_at(const struct sm_gguf *g, const char *key, size_t i, u
     const struct sm_kv *kv;
     SM_TRY(get(g, key, &kv, found, err));
     if (!kv) return SMOL_OK;
-    if (!is_integer(kv->elem_type)) return wrong_type(kv, key, "integers", err);
+    if (!is_integer(kv->elem_type) && kv->elem_type != SM_KV_BOOL)
+        return wrong_type(kv, key, "integers", err);
     if (kv->type != SM_KV_ARRAY) return ranged(kv, key, kv->data, lo, hi, out, err);
     if (i >= kv->count)
         return SM_FAIL_AT(err, FORMAT, kv->at,

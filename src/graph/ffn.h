@@ -32,6 +32,7 @@ struct sm_moe {
     uint32_t pool;                        /* of the store */
     uint32_t n_ffn;                       /* width of an expert */
     bool has_shared;
+    const struct sm_weight *shared_scale; /* {E} F32: the shared expert times sigmoid of it * x */
     struct sm_ffn shared;
 };
 

@@ -8,9 +8,12 @@
 /* Where q, k and v of a token stand in its row of g->qkv. A fused matrix leaves no gaps. */
 struct row_map { uint32_t k, v, all; };
 
+/* Floats from one query head to the next. */
+static uint32_t q_step(const struct sm_gqa *a) { return a->gated ? a->dk + a->dv : a->dk; }
+
 static struct row_map map_row(const struct sm_gqa *a)
 {
-    const uint32_t nq = a->n_head * a->dk, nk = a->n_kv * a->dk, nv = a->n_kv * a->dv;
+    const uint32_t nq = a->n_head * q_step(a), nk = a->n_kv * a->dk, nv = a->n_kv * a->dv;
     if (a->wqkv) return (struct row_map){nq, nq + nk, sm_pad8(nq + nk + nv)};
     return (struct row_map){sm_pad8(nq), sm_pad8(nq) + sm_pad8(nk),
                             sm_pad8(nq) + sm_pad8(nk) + sm_pad8(nv)};
@@ -43,19 +46,21 @@ struct token_job {
     uint32_t first, end; /* tokens of all items */
 };
 
-/* Norm and rotation of n_head heads of queries or keys. */
-static void finish_heads(struct token_job *j, float *x, uint32_t n_head,
+/* Norm and rotation of n_head heads of queries or keys, `step` floats apart. */
+static void finish_heads(struct token_job *j, float *x, uint32_t n_head, uint32_t step,
                          const struct sm_weight *norm, const float *cs)
 {
     const struct sm_kern *k = j->g->kern;
     const struct sm_gqa *a = j->a;
     const uint32_t n = a->norm_rows ? n_head * a->dk : a->dk; /* values of a norm */
     bool finite = true;
-    for (float *p = x; norm && p < x + (size_t)n_head * a->dk; p += n)
-        finite &= isfinite(k->rms_norm(p, p, values(norm), n, a->eps)) != 0;
+    for (uint32_t h = 0; norm && h < (a->norm_rows ? 1 : n_head); h++) {
+        float *head = x + (size_t)h * step;
+        finite &= isfinite(k->rms_norm(head, head, values(norm), n, a->eps)) != 0;
+    }
     if (!finite) atomic_store_explicit(&j->bad, 1, memory_order_relaxed);
     for (uint32_t h = 0; h < n_head; h++)
-        (a->rope->adjacent ? k->rope_adjacent : k->rope_half)(x + (size_t)h * a->dk, cs,
+        (a->rope->adjacent ? k->rope_adjacent : k->rope_half)(x + (size_t)h * step, cs,
                                                               a->rope->n_rot);
 }
 
@@ -80,8 +85,8 @@ static void finish_token(void *arg, uint32_t t, unsigned worker)
     if (a->bq) kern->add(q, values(a->bq), (size_t)a->n_head * a->dk);
     if (a->bk) kern->add(k, values(a->bk), (size_t)a->n_kv * a->dk);
     if (a->bv) kern->add(v, values(a->bv), (size_t)a->n_kv * a->dv);
-    finish_heads(j, q, a->n_head, a->q_norm, cs);
-    finish_heads(j, k, a->n_kv, a->k_norm, cs);
+    finish_heads(j, q, a->n_head, q_step(a), a->q_norm, cs);
+    finish_heads(j, k, a->n_kv, a->dk, a->k_norm, cs);
     if (!j->kv->ring) store_token(j, t);
 }
 
@@ -96,9 +101,21 @@ static void attend(void *arg, uint32_t item, unsigned worker)
     const size_t tok_out = sm_pad8(a->n_head * a->dv);
     const struct sm_attend_rows rows = {
         .pos = j->pos0 + t, .n_tok = j->end - t < most ? j->end - t : most,
-        .q = j->g->qkv + (size_t)t * j->map.all, .ldq = a->dk, .tok_q = j->map.all,
+        .q = j->g->qkv + (size_t)t * j->map.all, .ldq = q_step(a), .tok_q = j->map.all,
         .out = j->g->attn.x + t * tok_out, .ldo = a->dv, .tok_out = tok_out};
     sm_attend_item(j->g, worker, &j->core, j->kv, &j->cut, item % j->cut.n_item, &rows);
+}
+
+/* The gates stand behind the query heads. */
+static void gate_token(void *arg, uint32_t t, unsigned worker)
+{
+    const struct token_job *j = arg;
+    const struct sm_gqa *a = j->a;
+    const float *q = j->g->qkv + (size_t)t * j->map.all;
+    float *y = j->g->attn.x + (size_t)t * sm_pad8(a->n_head * a->dv);
+    (void)worker;
+    for (uint32_t h = 0; h < a->n_head; h++, y += a->dv)
+        j->g->kern->sigmoid_mul(y, q + (size_t)h * q_step(a) + a->dk, y, a->dv);
 }
 
 static void attend_all(struct token_job *j, uint32_t n_tok)
@@ -142,6 +159,7 @@ void sm_gqa_run(struct sm_graph *g, const struct sm_gqa *a, struct sm_kv_cache *
     sm_graph_for(g, in->n_tok, finish_token, &j);
     if (j.bad && g->bad_layer < 0) g->bad_layer = g->layer;
     attend_all(&j, in->n_tok);
+    if (a->gated) sm_graph_for(g, in->n_tok, gate_token, &j);
     struct sm_rows out = sm_rows_of(&g->attn, in->n_tok, a->n_head * a->dv);
     sm_graph_linear(g, a->wo, a->bo, &out, y, sm_pad8(a->wo->n_out));
 }

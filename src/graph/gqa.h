@@ -10,12 +10,13 @@
 struct sm_gqa {
     uint32_t n_head, n_kv, dk, dv;           /* n_head is a multiple of n_kv */
     const struct sm_weight *wqkv;            /* {E, n_head dk + n_kv (dk + dv)} or NULL, then: */
-    const struct sm_weight *wq, *wk, *wv;    /* {E, n_head dk} {E, n_kv dk} {E, n_kv dv} */
+    const struct sm_weight *wq, *wk, *wv;    /* {E, n_head dk} {E, n_kv dk} {E, n_kv dv}; gated: see below */
     const struct sm_weight *bq, *bk, *bv, *bo;
     const struct sm_weight *q_norm, *k_norm; /* {dk} per head, before the rotation; or, with */
     bool norm_rows;                          /* norm_rows, {n_head dk} {n_kv dk} over all heads */
     const struct sm_weight *wo;              /* {n_head dv, E} */
     const struct sm_weight *sinks;           /* {n_head} F32 or NULL */
+    bool gated;                              /* wq yields dk query, then dv gate channels per head */
     uint32_t window;                         /* positions seen, 0: all */
     float eps;
     const struct sm_rope *rope;

@@ -47,6 +47,8 @@ struct sm_graph_dims {
                            /* plain channels, latent rows, latent queries; */
     uint32_t n_mla_tok;    /* tokens at once */
     uint32_t n_logit_rows; /* rows of logits held at once */
+    uint32_t n_hist;       /* rows of g->qkv in front of a batch (convolutions) */
+    uint32_t max_delta_tile; /* floats of a tile of recurrent state */
 };
 
 /* sums of SM_ATTN_TOK tokens and the heads that share a key/value head: all chunks, one chunk */
@@ -60,7 +62,7 @@ struct sm_graph {
 
     float *x;                      /* [max_tok][n_embd] the residual stream */
     struct sm_scratch_rows norm;   /* [max_tok][n_embd] normalised input of mixer or ffn */
-    float *qkv;                    /* [max_tok][max_qkv] */
+    float *qkv;                    /* [n_hist + max_tok][max_qkv] */
     struct sm_scratch_rows attn;   /* [max_tok][max_attn_out] */
     float *gate, *up;              /* [max(max_tok, n_used)][max_ffn] */
     struct sm_scratch_rows hidden; /* [max(max_tok, n_used)][max_ffn] silu(gate) * up */
@@ -70,6 +72,7 @@ struct sm_graph {
     struct sm_scratch_rows lora;   /* [max_tok][max_lora] */
     struct sm_scratch_rows mla_in, mla_z; /* [n_mla_tok][max_mla_in], [n_mla_tok][max_mla_latent] */
     float *mla_q;                  /* [n_mla_tok][max_mla_q] */
+    float **delta_scratch;         /* [n_threads][max_delta_tile] */
     float *logits;                 /* [n_logit_rows][n_vocab] */
 
     /* experts */
@@ -82,6 +85,7 @@ struct sm_graph {
     struct sm_scratch_rows picked; /* gathered inputs of one expert's tokens */
     float *expert_out;             /* [max(max_tok, n_used)][n_embd] */
 
+    bool hold;     /* the batch may be taken back: recurrent states stay as they are */
     int bad_layer; /* first layer whose sum of squares was not finite, -1: none */
     int layer;     /* the layer that is running */
 };

@@ -3,6 +3,7 @@
  * RAM, side by side, and added up in ascending index. Several tokens (a prompt wave): expert by
  * expert in ascending index, each with all of its tokens, so that each is read at most once. */
 #include "graph/ffn.h"
+#include "base/fmath.h"
 
 #include <assert.h>
 #include <string.h>
@@ -228,6 +229,19 @@ static smol_status run_wave(struct sm_graph *g, const struct sm_moe *m, struct s
     return SMOL_OK;
 }
 
+/* acc += sigmoid(scale * x) * shared expert. */
+struct shared_job { struct sm_graph *g; const struct sm_moe *m; const struct sm_rows *in; const float *y; };
+
+static void add_scaled_shared(void *arg, uint32_t t, unsigned worker)
+{
+    const struct shared_job *j = arg;
+    const size_t at = (size_t)t * sm_pad8(j->in->n);
+    const float *w = (const float *)(const void *)j->m->shared_scale->data;
+    const float scale = sm_sigmoid_f32(j->g->kern->dot(w, j->in->x + at, j->in->n));
+    (void)worker;
+    j->g->kern->axpy(j->g->acc + at, scale, j->y + at, j->in->n);
+}
+
 /* ---- both ---------------------------------------------------------------------------------------- */
 
 smol_status sm_moe_run(struct sm_graph *g, const struct sm_moe *m, struct sm_rows *in, float *y,
@@ -248,7 +262,9 @@ smol_status sm_moe_run(struct sm_graph *g, const struct sm_moe *m, struct sm_row
     st = n_tok > 1 ? run_wave(g, m, in, n_touched, err) : run_token(g, m, in, err);
     sm_pager_end(g->store);
     if (st != SMOL_OK) return st;
-    if (m->has_shared) sm_graph_add(g, g->acc, y, n_tok, n_embd);
+    struct shared_job sj = {g, m, in, y};
+    if (m->has_shared && m->shared_scale) sm_graph_for(g, n_tok, add_scaled_shared, &sj);
+    else if (m->has_shared) sm_graph_add(g, g->acc, y, n_tok, n_embd);
     memcpy(y, g->acc, (size_t)n_tok * sm_pad8(n_embd) * sizeof *y);
     return SMOL_OK;
 }

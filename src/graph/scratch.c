@@ -49,6 +49,15 @@ static void mla_layout(struct sm_graph *g, struct sm_arena *a)
     g->mla_q = SM_ARENA_NEW(a, float, (size_t)d->n_mla_tok * d->max_mla_q);
 }
 
+static void delta_layout(struct sm_graph *g, struct sm_arena *a, unsigned n_threads)
+{
+    g->delta_scratch = SM_ARENA_NEW(a, float *, n_threads);
+    for (unsigned i = 0; i < n_threads; i++) {
+        float *tile = SM_ARENA_NEW(a, float, g->dims.max_delta_tile);
+        if (a->base) g->delta_scratch[i] = tile;
+    }
+}
+
 static void expert_layout(struct sm_graph *g, struct sm_arena *a, uint32_t wide)
 {
     const struct sm_graph_dims *d = &g->dims;
@@ -72,7 +81,7 @@ void sm_graph_layout(struct sm_graph *g, struct sm_arena *a, unsigned n_threads)
     const uint32_t wide = d->n_used > d->max_tok ? d->n_used : d->max_tok;
     g->x = SM_ARENA_NEW(a, float, T * sm_pad8(d->n_embd));
     rows_layout(&g->norm, a, d->max_tok, d->n_embd);
-    g->qkv = SM_ARENA_NEW(a, float, T * d->max_qkv);
+    g->qkv = SM_ARENA_NEW(a, float, (T + d->n_hist) * d->max_qkv);
     rows_layout(&g->attn, a, d->max_tok, d->max_attn_out);
     g->gate = SM_ARENA_NEW(a, float, (size_t)wide * sm_pad8(d->max_ffn));
     g->up = SM_ARENA_NEW(a, float, (size_t)wide * sm_pad8(d->max_ffn));
@@ -81,6 +90,7 @@ void sm_graph_layout(struct sm_graph *g, struct sm_arena *a, unsigned n_threads)
     g->rope_cs = SM_ARENA_NEW(a, float, T * (d->n_rot + 2));
     attn_layout(g, a, n_threads);
     if (d->n_mla_tok) mla_layout(g, a);
+    if (d->max_delta_tile) delta_layout(g, a, n_threads);
     if (d->n_expert) expert_layout(g, a, wide);
     g->logits = SM_ARENA_NEW(a, float, (size_t)d->n_logit_rows * sm_pad8(d->n_vocab));
 }

@@ -14,14 +14,24 @@ struct sm_shortconv {
 };
 
 /* The last taps - 1 inputs [taps - 1][n], oldest first; the memory belongs to the session. */
-struct sm_shortconv_state { float *past; };
+struct sm_shortconv_state {
+    float *past;
+    float *held; /* [cap_held][n] inputs of a batch that may be taken back */
+    uint32_t cap_held, n_held;
+};
 
 uint32_t sm_shortconv_row(const struct sm_shortconv *c); /* floats of a token in g->qkv */
 /* Take the memory of the state (only counts while a->base is NULL). */
 void sm_shortconv_layout(const struct sm_shortconv *c, struct sm_arena *a,
                          struct sm_shortconv_state *st);
-/* y = mixer(in) for in->n_tok tokens; the first token of a text is at pos0 == 0. */
+/* Take the memory for batches of up to `cap` tokens that may be taken back. */
+void sm_shortconv_hold_layout(const struct sm_shortconv *c, struct sm_arena *a,
+                              struct sm_shortconv_state *st, uint32_t cap);
+/* y = mixer(in) for in->n_tok tokens; the first token of a text is at pos0 == 0. hold: nothing is
+ * remembered until sm_shortconv_keep says how many of the tokens stay. */
 void sm_shortconv_run(struct sm_graph *g, const struct sm_shortconv *c,
-                      struct sm_shortconv_state *st, struct sm_rows *in, uint32_t pos0, float *y);
+                      struct sm_shortconv_state *st, struct sm_rows *in, uint32_t pos0, bool hold,
+                      float *y);
+void sm_shortconv_keep(const struct sm_shortconv *c, struct sm_shortconv_state *st, uint32_t n);
 
 #endif

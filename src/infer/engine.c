@@ -2,6 +2,7 @@
 #include "infer/engine.h"
 #include "cpu/cpu.h"
 #include "infer/measure.h"
+#include "infer/speculate.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -37,16 +38,40 @@ static enum sm_kv_type kv_type_of(const smol_params *p)
 
 /* ---- header: everything that is known before memory is planned --------------------------------- */
 
-static smol_status read_header(struct sm_engine *e, const char *path, const smol_params *p,
-                               smol_error *err)
+/* Store and model; once more without the next-token block when it does not pay. */
+static smol_status declare_model(struct sm_engine *e, const smol_params *p, bool want_next,
+                                 smol_error *err)
 {
     struct sm_store_options so = {.kern = &e->kern, .verify = p->verify,
                                   .flash_mb_s = p->flash_mb_s, .flash_latency_us = p->flash_us};
+    if (sm_profile_find(p->device_profile, sm_gguf_file_path(e->gguf, 0), &e->flash))
+        so.piece_bytes = e->flash.piece_bytes;
+    sm_model_free(e->model);
+    e->model = NULL;
+    sm_store_free(e->store);
+    e->store = NULL;
+    SM_TRY(sm_store_new(&e->store, e->gguf, &so, err));
+    SM_TRY(sm_model_new(&e->model, e->gguf, e->store, want_next, err));
+    e->model->ring_slack = e->n_draft;
+    return SMOL_OK;
+}
+
+static smol_status read_header(struct sm_engine *e, const char *path, const smol_params *p,
+                               smol_error *err)
+{
     uint32_t levels = 0;
     if (p->kv < SMOL_KV_F32 || p->kv > SMOL_KV_Q8_0)
         return SM_FAIL(err, ARG, "unknown KV format %d", (int)p->kv);
     e->kv_type = kv_type_of(p);
     e->logit_rows = p->logit_rows ? p->logit_rows : 1;
+    if (p->draft < SMOL_DRAFT_OFF || p->draft > SMOL_DRAFT_AUTO || !(p->draft_oracle >= 0) ||
+        p->draft_oracle > 1)
+        return SM_FAIL(err, ARG, "unknown kind of draft %d", (int)p->draft);
+    e->oracle = p->draft_oracle;
+    if (p->draft != SMOL_DRAFT_OFF || e->oracle > 0) {
+        e->n_draft = SM_DRAFT_MAX;
+        if (e->logit_rows < SM_DRAFT_MAX + 1) e->logit_rows = SM_DRAFT_MAX + 1;
+    }
     e->cancel = p->cancel;
     e->progress = p->progress;
     e->progress_arg = p->progress_arg;
@@ -57,10 +82,9 @@ static smol_status read_header(struct sm_engine *e, const char *path, const smol
     if (sm_gguf_find(e->gguf, "tokenizer.ggml.model"))
         SM_TRY(sm_tok_new(&e->tok, e->gguf, err));
     sm_gguf_drop_arrays(e->gguf);
-    if (sm_profile_find(p->device_profile, sm_gguf_file_path(e->gguf, 0), &e->flash))
-        so.piece_bytes = e->flash.piece_bytes;
-    SM_TRY(sm_store_new(&e->store, e->gguf, &so, err));
-    SM_TRY(sm_model_new(&e->model, e->gguf, e->store, err));
+    SM_TRY(declare_model(e, p, p->draft == SMOL_DRAFT_MTP || p->draft == SMOL_DRAFT_AUTO, err));
+    if (p->draft == SMOL_DRAFT_MTP && !e->model->have_next)
+        return SM_FAIL(err, UNSUPPORTED, "this model has no next-token block to draft with");
     if (e->tok && sm_tok_n_vocab(e->tok) > e->model->hp.n_vocab)
         return SM_FAIL(err, FORMAT, "the vocabulary has %u tokens, the embedding only %u rows",
                        sm_tok_n_vocab(e->tok), e->model->hp.n_vocab);
@@ -72,14 +96,30 @@ static smol_status read_header(struct sm_engine *e, const char *path, const smol
 
 /* ---- the plan ----------------------------------------------------------------------------------- */
 
+/* Lay out what a batch needs; counts while a->base is NULL. */
+static void scratch_layout(struct sm_engine *e, struct sm_graph *g, struct sm_arena *a,
+                           uint32_t chunk)
+{
+    const uint32_t max_tok = chunk > e->logit_rows ? chunk : e->logit_rows;
+    g->dims = sm_model_dims(e->model, max_tok, e->logit_rows);
+    sm_graph_layout(g, a, e->plan.n_threads);
+    sm_next_layout(e, a, max_tok);
+}
+
 static uint64_t scratch_bytes(void *arg, uint32_t chunk, uint32_t ctx)
 {
-    const struct sm_engine *e = arg;
-    struct sm_graph g = {.dims = sm_model_dims(e->model, chunk > e->logit_rows ? chunk : e->logit_rows,
-                                               e->logit_rows)};
+    struct sm_graph g = {0};
     struct sm_arena a = {0};
     (void)ctx;
-    sm_graph_layout(&g, &a, e->plan.n_threads);
+    scratch_layout(arg, &g, &a, chunk);
+    return a.used;
+}
+
+/* Bytes for taking back batches. */
+static uint64_t hold_bytes(const struct sm_engine *e)
+{
+    struct sm_arena a = {0};
+    if (e->n_draft) sm_model_hold_layout(e->model, &a, NULL, e->n_draft + 1);
     return a.used;
 }
 
@@ -87,8 +127,12 @@ static uint64_t scratch_bytes(void *arg, uint32_t chunk, uint32_t ctx)
 static void session_layout(struct sm_engine *e, struct sm_arena *a, uint32_t ctx)
 {
     struct sm_layer_state unused[1024]; /* n_block <= 1024 */
+    /* the recurrent states come first: they are copied as one piece */
     sm_model_state_layout(e->model, a, a->base ? e->state : unused, e->kv_type, ctx);
+    e->recur_bytes = sm_model_recur_bytes(e->model);
+    e->snapshot = sm_arena_take(a, e->recur_bytes);
     e->tokens = SM_ARENA_NEW(a, int32_t, ctx);
+    if (e->n_draft) sm_model_hold_layout(e->model, a, e->state, e->n_draft + 1);
 }
 
 static uint64_t dense_bytes_per_token(const struct sm_engine *e)
@@ -112,15 +156,16 @@ static smol_status make_plan(struct sm_engine *e, const smol_params *p, struct s
         {"file header", sm_gguf_memory(e->gguf)},
         {"vocabulary", e->tok ? sm_tok_memory(e->tok) : 0},
         {"keys and values of windows", sm_model_window_bytes(m, e->kv_type, UINT32_MAX)},
-        {"recurrent state", sm_model_recur_bytes(m)},
-        {"layer tables", sizeof *m + m->hp.n_layer * (sizeof *m->layers + sizeof *e->state)}};
+        {"recurrent state and a copy", 2 * (uint64_t)sm_model_recur_bytes(m)},
+        {"drafts", hold_bytes(e)},
+        {"layer tables", sizeof *m + sm_model_n_blocks(m) * (sizeof *m->layers + sizeof *e->state)}};
     const struct sm_pool_info *pool = n_pools ? sm_store_pool(e->store, 0) : NULL;
     struct sm_plan_input in = {
         .budget_bytes = budget_of(p), .pools = pools, .n_pools = n_pools,
         .n_expert_used = m->hp.n_used, .fixed = fixed, .n_fixed = sizeof fixed / sizeof *fixed,
         .stack_bytes = SM_STACK_BYTES, .n_threads = p->threads ? p->threads : sm_cores_fast(),
         .kv_bytes_per_token = sm_model_kv_bytes(m, e->kv_type) + sizeof *e->tokens,
-        .kv_fixed_bytes = (uint64_t)m->hp.n_layer * 2 * SM_ALIGN + SM_ALIGN,
+        .kv_fixed_bytes = (uint64_t)sm_model_n_blocks(m) * 2 * SM_ALIGN + SM_ALIGN,
         .scratch_bytes = scratch_bytes, .scratch_arg = e, .ctx_model = m->hp.n_ctx_train,
         .ctx_user = p->ctx, .chunk_user = p->chunk, .pool_user = p->pool,
         .readers_user = p->readers ? p->readers : e->flash.n_readers,
@@ -164,7 +209,13 @@ static void fill_info(struct sm_engine *e)
 static smol_status plan_and_measure(struct sm_engine *e, const smol_params *p, smol_error *err)
 {
     struct speeds speeds = {0};
-    smol_status st = make_plan(e, p, speeds, err);
+    smol_status st;
+    if (p->draft == SMOL_DRAFT_AUTO && e->model->have_next) {
+        /* where experts are paged the block would take slots, and every guess would read its experts */
+        if (make_plan(e, p, speeds, NULL) != SMOL_OK || !e->plan.experts_resident)
+            SM_TRY(declare_model(e, p, false, err));
+    }
+    st = make_plan(e, p, speeds, err);
     if (st != SMOL_OK) {
         fill_info(e);
         return st;
@@ -218,7 +269,7 @@ static smol_status take_memory(struct sm_engine *e, smol_error *err)
     e->scratch_bytes = scratch_bytes(e, p->chunk, p->ctx);
     session_layout(e, &a, p->ctx);
     e->session_bytes = a.used;
-    e->state = sm_mem_new(e->model->hp.n_layer * sizeof *e->state);
+    e->state = sm_mem_new(sm_model_n_blocks(e->model) * sizeof *e->state);
     e->scratch = sm_mem_new(e->scratch_bytes);
     e->session = sm_mem_new(e->session_bytes);
     if (!e->state || !e->scratch || !e->session)
@@ -228,9 +279,7 @@ static smol_status take_memory(struct sm_engine *e, smol_error *err)
     session_layout(e, &a, p->ctx);
     a = (struct sm_arena){.base = e->scratch, .capacity = e->scratch_bytes};
     e->graph = (struct sm_graph){.kern = &e->kern, .pool = e->pool, .store = e->store};
-    e->graph.dims = sm_model_dims(e->model, p->chunk > e->logit_rows ? p->chunk : e->logit_rows,
-                                  e->logit_rows);
-    sm_graph_layout(&e->graph, &a, p->n_threads);
+    scratch_layout(e, &e->graph, &a, p->chunk);
     return SMOL_OK;
 }
 
@@ -256,6 +305,7 @@ smol_status sm_engine_open(struct sm_engine *e, const char *path, const smol_par
     SM_TRY(plan_and_measure(e, p, err));
     SM_TRY(take_memory(e, err));
     SM_TRY(load_weights(e, err));
+    sm_draft_init(&e->draft, (enum sm_draft_mode)p->draft, e->model->have_next);
     e->ns_load = sm_now_ns() - start;
     return SMOL_OK;
 }
@@ -264,7 +314,7 @@ void sm_engine_close(struct sm_engine *e)
 {
     sm_store_free(e->store);
     sm_pool_free(e->pool);
-    if (e->model) sm_mem_free(e->state, e->model->hp.n_layer * sizeof *e->state);
+    if (e->model) sm_mem_free(e->state, sm_model_n_blocks(e->model) * sizeof *e->state);
     sm_mem_free(e->scratch, e->scratch_bytes);
     sm_mem_free(e->session, e->session_bytes);
     sm_model_free(e->model);
@@ -276,9 +326,29 @@ void sm_engine_close(struct sm_engine *e)
 smol_status sm_engine_run(struct sm_engine *e, const int32_t *tokens, uint32_t n_tok, uint32_t pos0,
                           bool want_logits, smol_error *err)
 {
-    SM_TRY(sm_model_forward(e->model, &e->graph, e->state, tokens, n_tok, pos0, e->cancel, err));
+    /* a token that is given up half-way would leave a recurrent state that fits no position */
+    const volatile bool *cancel = n_tok == 1 && e->recur_bytes ? NULL : e->cancel;
+    SM_TRY(sm_model_forward(e->model, &e->graph, e->state, tokens, n_tok, pos0, cancel, err));
+    sm_next_note(e, pos0, n_tok);
     if (want_logits) SM_TRY(sm_model_logits(e->model, &e->graph, n_tok - 1, 1, err));
     return SMOL_OK;
+}
+
+smol_status sm_engine_try(struct sm_engine *e, const int32_t *tokens, uint32_t n_tok, uint32_t pos0,
+                          smol_error *err)
+{
+    e->graph.hold = e->recur_bytes > 0;
+    const smol_status st =
+        sm_model_forward(e->model, &e->graph, e->state, tokens, n_tok, pos0, e->cancel, err);
+    e->graph.hold = false;
+    SM_TRY(st);
+    sm_next_note(e, pos0, n_tok);
+    return sm_model_logits(e->model, &e->graph, 0, n_tok, err);
+}
+
+void sm_engine_keep(struct sm_engine *e, uint32_t n)
+{
+    if (e->recur_bytes) sm_model_keep(e->model, &e->graph, e->state, n);
 }
 
 void sm_engine_stats(const struct sm_engine *e, smol_stats *out)
@@ -296,7 +366,8 @@ void sm_engine_stats(const struct sm_engine *e, smol_stats *out)
         .pool_slots_per_layer = e->plan.n_slots, .expert_uses = s.expert_uses,
         .expert_misses = s.expert_misses, .demand_wait_seconds = (double)s.demand_wait_ns * 1e-9,
         .direct = s.direct, .file_system = sm_file_system_hint(sm_gguf_file_path(e->gguf, 0)),
-        .kernel_level = e->kern.level,
+        .kernel_level = e->kern.level, .draft_proposed = e->draft.proposed,
+        .draft_accepted = e->draft.accepted, .draft_gain = sm_draft_gain(&e->draft),
         .predicted_tok_s = e->plan.tok_s_predicted};
     if (e->kv_type == SM_KV_Q8_0) out->loss_levers[out->n_loss_levers++] = "kv q8_0";
 }

@@ -4,10 +4,19 @@
 #ifndef SM_ENGINE_H
 #define SM_ENGINE_H
 
+#include "infer/draft.h"
 #include "model/model.h"
 #include "store/device_profile.h"
 #include "store/plan.h"
 #include "tok/tok.h"
+
+/* The next-token block beside the session, see speculate.c. */
+struct sm_next_rows {
+    float *hidden;               /* rows for the tokens first .. first + n - 1 */
+    float *own;                  /* the block's own hidden row, for chains */
+    uint32_t first, n;
+    uint32_t done, shift, whole; /* tokens below `done` have rows; no gap from `whole` on */
+};
 
 struct sm_engine {
     struct sm_gguf *gguf;
@@ -22,6 +31,7 @@ struct sm_engine {
     smol_plan plan_info; /* the same for the public header */
     enum sm_kv_type kv_type;
     uint32_t logit_rows;
+    uint32_t n_draft; /* tokens drafted at once, at most; 0: no drafts */
     const volatile bool *cancel;
     smol_progress_fn progress;
     void *progress_arg;
@@ -30,8 +40,15 @@ struct sm_engine {
     size_t scratch_bytes, session_bytes;
     struct sm_layer_state *state; /* [n_layer] */
     int32_t *tokens;        /* [ctx] of the session */
+    uint8_t *snapshot;      /* recur_bytes: copy of the recurrent states, the head of `session` */
+    size_t recur_bytes;     /* 0: no recurrent layers */
     bool in_use;            /* a session is open */
     uint64_t model_number;  /* of sm_session_model, 0: not known yet */
+
+    struct sm_draft draft;
+    struct sm_next_rows next;
+    uint64_t oracle_state;
+    float oracle; /* --draft-oracle: share of right drafts, 0: off */
 
     /* statistics */
     uint64_t n_prompt, n_generated, ns_load, ns_prompt, ns_decode;
@@ -51,6 +68,11 @@ SM_NODISCARD smol_status sm_engine_context_cost(const char *path, const smol_par
  * in e->graph.logits afterwards when want_logits. */
 SM_NODISCARD smol_status sm_engine_run(struct sm_engine *e, const int32_t *tokens, uint32_t n_tok,
                                        uint32_t pos0, bool want_logits, smol_error *err);
+/* The same for a batch of up to SM_DRAFT_MAX + 1 tokens that may be taken back, with the logits of
+ * all its rows; then sm_engine_keep says how many of them stay. */
+SM_NODISCARD smol_status sm_engine_try(struct sm_engine *e, const int32_t *tokens, uint32_t n_tok,
+                                       uint32_t pos0, smol_error *err);
+void sm_engine_keep(struct sm_engine *e, uint32_t n);
 void sm_engine_stats(const struct sm_engine *e, smol_stats *out);
 
 #endif

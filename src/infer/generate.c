@@ -2,6 +2,7 @@
 #include "infer/generate.h"
 #include "infer/stop.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 struct writer {
@@ -31,8 +32,9 @@ static smol_status make_stop(struct sm_stop **out, const smol_generation *g, smo
 static smol_status draw(struct sm_session *s, struct sm_sampler *sampler, int32_t *id,
                         smol_error *err)
 {
-    if (!s->have_logits) return SM_FAIL(err, ARG, "nothing was read before the answer");
-    *id = sm_sampler_sample(sampler, s->e->graph.logits);
+    const float *logits = sm_session_logits(s);
+    if (!logits) return SM_FAIL(err, ARG, "nothing was read before the answer");
+    *id = sm_sampler_sample(sampler, logits);
     if (*id < 0) return SM_FAIL(err, FORMAT, "no token is possible: the logits are not numbers");
     return SMOL_OK;
 }
@@ -47,8 +49,18 @@ static int done_before(const struct sm_session *s, const smol_generation *g,
     return -1;
 }
 
-smol_status sm_generate(struct sm_session *s, struct sm_sampler *sampler, const smol_generation *g,
-                        smol_outcome *out, smol_error *err)
+/* Tokens that may still follow the one that is fed now. */
+static uint32_t room_left(const smol_generation *g, size_t n)
+{
+    if (g->max_tokens < 0) return UINT32_MAX;
+    const uint64_t left = (uint64_t)g->max_tokens - n;
+    return left < UINT32_MAX ? (uint32_t)left : UINT32_MAX;
+}
+
+/* The loop. `record`, when it is not NULL, gets the ids of all tokens drawn; it has room for them. */
+static smol_status write_answer(struct sm_session *s, struct sm_sampler *sampler,
+                                const smol_generation *g, int32_t *record, smol_outcome *out,
+                                smol_error *err)
 {
     struct writer w = {g, false};
     struct sm_tok_stream stream;
@@ -64,6 +76,7 @@ smol_status sm_generate(struct sm_session *s, struct sm_sampler *sampler, const 
         int32_t id = -1;
         SM_TRY_OUT(st, draw(s, sampler, &id, err));
         sm_sampler_accept(sampler, id);
+        if (record) record[out->n_tokens] = id;
         out->n_tokens++;
         if (g->token) g->token(g->arg, id, s->e->graph.logits);
         if (sm_tok_is_end(s->e->tok, id)) {
@@ -75,7 +88,7 @@ smol_status sm_generate(struct sm_session *s, struct sm_sampler *sampler, const 
             reason = SMOL_STOPPED;
             break;
         }
-        st = sm_session_append(s, id, err);
+        st = sm_session_feed(s, id, room_left(g, out->n_tokens), err);
         if (st == SMOL_CANCELLED) {
             reason = SMOL_CANCEL;
             st = SMOL_OK;
@@ -90,6 +103,55 @@ smol_status sm_generate(struct sm_session *s, struct sm_sampler *sampler, const 
     }
     out->reason = (smol_reason)reason;
 out:
+    sm_session_settle(s);
     sm_stop_free(stop);
+    return st;
+}
+
+/* --draft-oracle: the answer once in silence, to know it; then back to where it began. */
+static smol_status rehearse(struct sm_session *s, struct sm_sampler *sampler,
+                            const smol_generation *g, int32_t *record, size_t *n, smol_error *err)
+{
+    struct sm_engine *e = s->e;
+    const size_t size = sm_sampler_state_size(sampler), n_text = s->n;
+    smol_generation silent = *g;
+    smol_outcome outcome;
+    void *state = malloc(size);
+    int32_t *text = malloc((n_text + 1) * sizeof *text);
+    smol_status st = SMOL_OK;
+    silent.text = NULL;
+    if (!state || !text) {
+        st = SM_FAIL(err, NOMEM, "no memory for the rehearsal of the answer");
+        goto out;
+    }
+    sm_sampler_state_save(sampler, state);
+    memcpy(text, e->tokens, n_text * sizeof *text);
+    SM_TRY_OUT(st, write_answer(s, sampler, &silent, record, &outcome, err));
+    *n = outcome.n_tokens;
+    SM_TRY_OUT(st, sm_sampler_state_load(sampler, state, size, err));
+    SM_TRY_OUT(st, sm_session_sync(s, text, n_text, err));
+    e->n_generated = e->ns_decode = 0;
+    sm_draft_init(&e->draft, e->draft.mode, e->model->have_next);
+out:
+    free(state);
+    free(text);
+    return st;
+}
+
+smol_status sm_generate(struct sm_session *s, struct sm_sampler *sampler, const smol_generation *g,
+                        smol_outcome *out, smol_error *err)
+{
+    size_t n = 0;
+    smol_status st;
+    if (s->e->oracle <= 0 || s->n == 0) return write_answer(s, sampler, g, NULL, out, err);
+    int32_t *record = malloc((s->e->plan.ctx + 2) * sizeof *record);
+    if (!record) return SM_FAIL(err, NOMEM, "no memory for the rehearsal of the answer");
+    st = rehearse(s, sampler, g, record, &n, err);
+    s->oracle = record;
+    s->n_oracle = (uint32_t)n;
+    if (st == SMOL_OK) st = write_answer(s, sampler, g, NULL, out, err);
+    s->oracle = NULL;
+    s->n_oracle = 0;
+    free(record);
     return st;
 }

@@ -61,6 +61,33 @@ struct sm_attn_tile {
 };
 typedef void (*sm_attn_tile_fn)(const struct sm_attn_tile *t);
 
+/* Causal convolution of n channels over n_tok tokens (docs/arithmetic.md section 5). x points at the
+ * row taps - 1 before the first token's; w is [n][taps]. y may be x + (taps - 1) * ldx: tokens are
+ * computed from the last to the first. */
+#define SM_MAX_TAPS 8u
+struct sm_conv {
+    float *y;
+    const float *x;
+    size_t ldy, ldx;
+    const float *w;
+    uint32_t n_tok, n, taps;
+    bool silu;
+};
+
+/* The delta rule for up to SM_DELTA_ROWS value rows of one head over n_tok tokens, in order; s is
+ * [dk][SM_DELTA_ROWS], lane = value row. q, k (dk floats), v (n_rows), beta and g (one factor,
+ * or dk when per_key) of token t are t * ld floats further, o (n_rows; may be NULL) t * ld_o. What
+ * the lanes of s beyond n_rows hold is not specified. */
+#define SM_DELTA_ROWS 32u
+struct sm_delta_tile {
+    float *s;
+    const float *q, *k, *v, *g, *beta;
+    float *o;
+    size_t ld, ld_o;
+    uint32_t n_tok, dk, n_rows;
+    bool per_key;
+};
+
 enum sm_kv_type { SM_KV_F32, SM_KV_F16, SM_KV_Q8_0, SM_KV_COUNT };
 
 struct sm_kern {
@@ -74,8 +101,12 @@ struct sm_kern {
     /* y = rms_norm(x) * w; returns the sum of squares (not finite: the caller reports it). w may be
      * NULL (all ones are not multiplied in). y may be x. */
     float (*rms_norm)(float *y, const float *x, const float *w, size_t n, float eps);
-    /* h[i] = silu(g[i]) * u[i]; h may be g */
+    /* h[i] = silu(g[i]) * u[i]; h may be g or u */
     void (*silu_mul)(float *h, const float *g, const float *u, size_t n);
+    /* h[i] = u[i] / (1 + exp(-g[i])); h may be g or u */
+    void (*sigmoid_mul)(float *h, const float *g, const float *u, size_t n);
+    void (*conv)(const struct sm_conv *c);
+    void (*delta_tile)(const struct sm_delta_tile *d);
     /* y[i] = fma(w, x[i], y[i]) */
     void (*axpy)(float *y, float w, const float *x, size_t n);
     /* y[i] = y[i] + x[i] */

@@ -9,7 +9,8 @@
 static void name_of(const struct sm_bind *b, const char *base, const char *suffix,
                     char buf[NAME_MAX_BYTES])
 {
-    (void)snprintf(buf, NAME_MAX_BYTES, "blk.%u.%s.%s", b->layer, base, suffix);
+    if (suffix) (void)snprintf(buf, NAME_MAX_BYTES, "blk.%u.%s.%s", b->layer, base, suffix);
+    else (void)snprintf(buf, NAME_MAX_BYTES, "blk.%u.%s", b->layer, base);
 }
 
 static smol_status check_shape(struct sm_bind *b, const struct sm_tensor_info *t, uint64_t n_in,
@@ -32,7 +33,7 @@ static smol_status missing(struct sm_bind *b, const char *name, uint64_t n_in, u
 
 /* A resident matrix or vector of the whole model. n_out 0: any number of rows. */
 smol_status sm_bind_named(struct sm_bind *b, const char *name, uint32_t n_in, uint32_t n_out,
-                              bool optional, const struct sm_weight **out)
+                          bool optional, const struct sm_weight **out)
 {
     const struct sm_tensor_info *t = sm_gguf_find_tensor(b->g, name);
     *out = NULL;
@@ -45,6 +46,16 @@ smol_status sm_bind_named(struct sm_bind *b, const char *name, uint32_t n_in, ui
     }
     SM_TRY(check_shape(b, t, n_in, n_out, 1));
     return sm_store_add(b->store, t, SM_HOME_RESIDENT, out, b->err);
+}
+
+smol_status sm_bind_by_row(struct sm_bind *b, const char *name, uint32_t n_in, uint32_t n_out,
+                           const struct sm_weight **out)
+{
+    const struct sm_tensor_info *t = sm_gguf_find_tensor(b->g, name);
+    *out = NULL;
+    if (!t) return missing(b, name, n_in, n_out);
+    SM_TRY(check_shape(b, t, n_in, n_out, 1));
+    return sm_store_add(b->store, t, SM_HOME_BY_ROW, out, b->err);
 }
 
 smol_status sm_bind_matrix(struct sm_bind *b, const char *base, uint32_t n_in, uint32_t n_out,
@@ -71,6 +82,25 @@ smol_status sm_bind_vector(struct sm_bind *b, const char *base, const char *suff
     return SMOL_OK;
 }
 
+smol_status sm_bind_taps(struct sm_bind *b, const char *base, uint32_t taps, uint32_t n,
+                         const struct sm_weight **out)
+{
+    char name[NAME_MAX_BYTES];
+    name_of(b, base, "weight", name);
+    const struct sm_tensor_info *t = sm_gguf_find_tensor(b->g, name);
+    *out = NULL;
+    if (!t) return missing(b, name, taps, n);
+    const bool flat = t->dim[1] == n && t->dim[2] == 1, deep = t->dim[1] == 1 && t->dim[2] == n;
+    if (t->dim[0] != taps || !(flat || deep) || t->dim[3] != 1)
+        return SM_FAIL_AT(b->err, FORMAT, t->at, "tensor %s is not a convolution of %u taps and %u "
+                          "channels", t->name, taps, n);
+    if (t->type != SM_F32)
+        return SM_FAIL_AT(b->err, UNSUPPORTED, t->at,
+                          "tensor %s has type %s, only F32 is supported here", name,
+                          sm_type_name(t->type));
+    return sm_store_add(b->store, t, SM_HOME_RESIDENT, out, b->err);
+}
+
 bool sm_bind_has(const struct sm_bind *b, const char *base)
 {
     char name[NAME_MAX_BYTES];
@@ -92,11 +122,11 @@ smol_status sm_bind_gqa(struct sm_bind *b, const struct sm_gqa_names *n, struct 
         return SM_FAIL(b->err, FORMAT, "%u heads cannot share %u key/value heads", hp->n_head,
                        (unsigned)n_kv);
     *a = (struct sm_gqa){.n_head = hp->n_head, .n_kv = (uint32_t)n_kv, .dk = hp->dk, .dv = hp->dv,
-                         .eps = hp->eps, .rope = &b->m->rope};
+                         .eps = hp->eps, .rope = &b->m->rope, .gated = n->gated};
     if (sm_bind_has(b, n->qkv) || !n->q) {
         SM_TRY(sm_bind_matrix(b, n->qkv, E, a->n_head * a->dk + a->n_kv * (a->dk + a->dv), &a->wqkv));
     } else {
-        SM_TRY(sm_bind_matrix(b, n->q, E, a->n_head * a->dk, &a->wq));
+        SM_TRY(sm_bind_matrix(b, n->q, E, a->n_head * (a->dk + (n->gated ? a->dv : 0)), &a->wq));
         SM_TRY(sm_bind_matrix(b, n->k, E, a->n_kv * a->dk, &a->wk));
         SM_TRY(sm_bind_matrix(b, n->v, E, a->n_kv * a->dv, &a->wv));
     }
@@ -201,6 +231,7 @@ static smol_status sm_bind_moe(struct sm_bind *b, const struct sm_moe_names *n, 
         SM_TRY(sm_bind_vector(b, n->router, "bias", hp->n_expert, true, &moe->router_b));
     SM_TRY(sm_bind_vector(b, n->choice_bias, "bias", hp->n_expert, true, choice_bias));
     SM_TRY(bind_experts(b, n, moe));
+    SM_TRY(sm_bind_vector(b, n->shared_scale, "weight", hp->n_embd, true, &moe->shared_scale));
     moe->has_shared = sm_bind_has(b, n->shared_gate);
     if (!moe->has_shared) return SMOL_OK;
     return sm_bind_ffn(b, n->shared_gate, n->shared_up, n->shared_down, &moe->shared);
@@ -212,9 +243,12 @@ smol_status sm_bind_layer(struct sm_bind *b, uint32_t i, struct sm_layer *l)
     const uint32_t E = b->m->hp.n_embd;
     b->layer = i;
     SM_TRY(sm_bind_vector(b, arch->mixer_norm, "weight", E, false, &l->mixer_norm));
-    SM_TRY(sm_bind_vector(b, arch->ffn_norm, "weight", E, false, &l->ffn_norm));
+    const bool next = i >= b->m->hp.n_layer;
+    SM_TRY(sm_bind_vector(b, arch->ffn_norm, "weight", E, next, &l->ffn_norm));
     if (arch->bind_mixer) SM_TRY(arch->bind_mixer(b, l));
     else SM_TRY(sm_bind_gqa(b, &arch->attn, &l->gqa));
+    l->no_ffn = next && !sm_bind_has(b, arch->ffn_gate) && !sm_bind_has(b, arch->experts.router);
+    if (l->no_ffn) return SMOL_OK;
     l->is_moe = arch->moe && i >= b->m->hp.n_dense;
     if (l->is_moe) return sm_bind_moe(b, &arch->experts, &l->moe, &l->choice_bias);
     return sm_bind_ffn(b, arch->ffn_gate, arch->ffn_up, arch->ffn_down, &l->dense);

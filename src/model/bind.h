@@ -21,6 +21,7 @@ struct sm_gqa_names {
     bool norm_rows;        /* the norms act on the rows of all heads together */
     bool biases;           /* q.bias, k.bias, v.bias, o.bias may exist */
     const char *sinks;     /* scores without a value, one a query head */
+    bool gated;            /* q has a gate behind each query head */
 };
 struct sm_moe_names {
     const char *router, *choice_bias; /* choice_bias + ".bias" */
@@ -29,6 +30,7 @@ struct sm_moe_names {
     const char *shared_gate, *shared_up, *shared_down;
     bool biases;                      /* router.bias, gate.bias, up.bias, down.bias may exist */
     struct sm_gate form;              /* of the routed experts */
+    const char *shared_scale;         /* {E}, of the shared expert */
 };
 
 struct sm_arch {
@@ -50,14 +52,17 @@ struct sm_arch {
 };
 
 extern const struct sm_arch sm_arch_llama, sm_arch_qwen3, sm_arch_qwen3moe, sm_arch_bailingmoe2,
-    sm_arch_olmoe, sm_arch_gpt_oss, sm_arch_deepseek2,
-    sm_arch_lfm2moe;
+    sm_arch_olmoe, sm_arch_gpt_oss, sm_arch_deepseek2, sm_arch_lfm2moe, sm_arch_qwen35,
+    sm_arch_qwen35moe;
 
 /* ---- pieces for the arch_*.c files ----------------------------------------------------------- */
 
 /* A resident matrix or vector by its full name. n_out 0: any number of rows. */
 SM_NODISCARD smol_status sm_bind_named(struct sm_bind *b, const char *name, uint32_t n_in,
                                        uint32_t n_out, bool optional, const struct sm_weight **out);
+/* The same, not held in RAM: rows are read when a token needs them. */
+SM_NODISCARD smol_status sm_bind_by_row(struct sm_bind *b, const char *name, uint32_t n_in,
+                                        uint32_t n_out, const struct sm_weight **out);
 /* blk.<layer>.<base>.weight {n_in, n_out}; n_out 0: any number of rows. */
 SM_NODISCARD smol_status sm_bind_matrix(struct sm_bind *b, const char *base, uint32_t n_in,
                                         uint32_t n_out, const struct sm_weight **out);
@@ -65,9 +70,12 @@ SM_NODISCARD smol_status sm_bind_matrix(struct sm_bind *b, const char *base, uin
 SM_NODISCARD smol_status sm_bind_stack(struct sm_bind *b, const char *base, uint32_t n_in,
                                        uint32_t n_out, uint32_t n_mat,
                                        const struct sm_weight **out);
-/* blk.<layer>.<base>.<suffix> {n}, F32 in every file; base NULL: *out = NULL. */
+/* blk.<layer>.<base>.<suffix> {n}, F32 in every file; base NULL: *out = NULL; suffix NULL: none. */
 SM_NODISCARD smol_status sm_bind_vector(struct sm_bind *b, const char *base, const char *suffix,
                                         uint32_t n, bool optional, const struct sm_weight **out);
+/* The kernels of a causal convolution, blk.<layer>.<base>.weight {taps, n} or {taps, 1, n}, F32. */
+SM_NODISCARD smol_status sm_bind_taps(struct sm_bind *b, const char *base, uint32_t taps,
+                                      uint32_t n, const struct sm_weight **out);
 /* blk.<layer>.<base>.weight exists. */
 bool sm_bind_has(const struct sm_bind *b, const char *base);
 SM_NODISCARD smol_status sm_bind_gqa(struct sm_bind *b, const struct sm_gqa_names *n,
@@ -93,6 +101,8 @@ SM_NODISCARD smol_status sm_key_f64(struct sm_bind *b, const char *name, double 
 
 /* Declare all weights of a layer as the arch's table says. */
 SM_NODISCARD smol_status sm_bind_layer(struct sm_bind *b, uint32_t i, struct sm_layer *l);
+/* The next-token block behind the main stack; after sm_bind_ends. */
+SM_NODISCARD smol_status sm_bind_next(struct sm_bind *b);
 /* Embedding, final norm and head. */
 SM_NODISCARD smol_status sm_bind_ends(struct sm_bind *b);
 /* Read <arch>.* keys into b->m->hp. */

@@ -7,7 +7,7 @@
 
 static const struct sm_arch *const archs[] = {
     &sm_arch_llama, &sm_arch_qwen3, &sm_arch_qwen3moe, &sm_arch_bailingmoe2, &sm_arch_olmoe,
-    &sm_arch_gpt_oss, &sm_arch_deepseek2, &sm_arch_lfm2moe,
+    &sm_arch_gpt_oss, &sm_arch_deepseek2, &sm_arch_lfm2moe, &sm_arch_qwen35, &sm_arch_qwen35moe,
 };
 #define N_ARCHS (sizeof archs / sizeof *archs)
 
@@ -37,7 +37,7 @@ static smol_status find_arch(const struct sm_gguf *g, const struct sm_arch **out
 }
 
 smol_status sm_model_new(struct sm_model **out, const struct sm_gguf *g, struct sm_store *store,
-                         smol_error *err)
+                         bool want_next, smol_error *err)
 {
     struct sm_bind b = {.g = g, .store = store, .err = err};
     smol_status st;
@@ -47,13 +47,15 @@ smol_status sm_model_new(struct sm_model **out, const struct sm_gguf *g, struct 
     b.m = m;
     SM_TRY_OUT(st, find_arch(g, &m->arch, err));
     SM_TRY_OUT(st, sm_hparams_read(&b));
-    m->layers = sm_mem_new(m->hp.n_layer * sizeof *m->layers);
+    m->have_next = want_next && m->hp.n_layer < m->hp.n_block;
+    m->layers = sm_mem_new(sm_model_n_blocks(m) * sizeof *m->layers);
     if (!m->layers) {
         st = SM_FAIL(err, NOMEM, "no memory for %u layers", m->hp.n_layer);
         goto out;
     }
     for (uint32_t i = 0; i < m->hp.n_layer; i++) SM_TRY_OUT(st, sm_bind_layer(&b, i, &m->layers[i]));
     SM_TRY_OUT(st, sm_bind_ends(&b));
+    if (m->have_next) SM_TRY_OUT(st, sm_bind_next(&b));
     *out = m;
     m = NULL;
 out:
@@ -64,7 +66,7 @@ out:
 void sm_model_free(struct sm_model *m)
 {
     if (!m) return;
-    sm_mem_free(m->layers, m->hp.n_layer * sizeof *m->layers);
+    sm_mem_free(m->layers, sm_model_n_blocks(m) * sizeof *m->layers);
     sm_mem_free(m, sizeof *m);
 }
 
@@ -78,7 +80,7 @@ void sm_model_ready(struct sm_model *m)
     struct sm_rope_params p = m->hp.rope;
     p.factors = values(m->rope_factors);
     sm_rope_init(&m->rope, &p);
-    for (uint32_t i = 0; i < m->hp.n_layer; i++)
+    for (uint32_t i = 0; i < sm_model_n_blocks(m); i++)
         m->layers[i].moe.router.bias = values(m->layers[i].choice_bias);
 }
 
@@ -106,6 +108,14 @@ static void mla_dims(const struct sm_mla *a, struct sm_graph_dims *d)
     d->n_mla_tok = d->max_tok < SM_MLA_TOKENS ? d->max_tok : SM_MLA_TOKENS;
 }
 
+static void delta_dims(const struct sm_delta *r, struct sm_graph_dims *d)
+{
+    d->max_qkv = max_u32(d->max_qkv, sm_delta_row(r));
+    d->max_attn_out = max_u32(d->max_attn_out, r->n_v * r->dv);
+    d->n_hist = max_u32(d->n_hist, r->taps - 1);
+    d->max_delta_tile = max_u32(d->max_delta_tile, r->dk * SM_DELTA_ROWS);
+}
+
 static void mixer_dims(const struct sm_layer *l, struct sm_graph_dims *d)
 {
     switch (l->mixer) {
@@ -115,6 +125,7 @@ static void mixer_dims(const struct sm_layer *l, struct sm_graph_dims *d)
         d->max_qkv = max_u32(d->max_qkv, sm_shortconv_row(&l->conv));
         d->max_attn_out = max_u32(d->max_attn_out, l->conv.n);
         break;
+    case SM_MIXER_DELTA: delta_dims(&l->delta, d); break;
     }
 }
 
@@ -124,9 +135,10 @@ struct sm_graph_dims sm_model_dims(const struct sm_model *m, uint32_t max_tok,
     struct sm_graph_dims d = {.max_tok = max_tok, .n_embd = m->hp.n_embd, .n_vocab = m->hp.n_vocab,
                               .n_expert = m->hp.n_expert, .n_used = m->hp.n_used,
                               .n_rot = m->hp.rope.n_rot, .n_logit_rows = n_logit_rows};
-    for (uint32_t i = 0; i < m->hp.n_layer; i++) {
+    for (uint32_t i = 0; i < sm_model_n_blocks(m); i++) {
         const struct sm_layer *l = &m->layers[i];
         mixer_dims(l, &d);
+        if (l->no_ffn) continue;
         if (!l->is_moe) {
             d.max_ffn = max_u32(d.max_ffn, l->dense.gate->n_out);
             continue;
@@ -134,6 +146,7 @@ struct sm_graph_dims sm_model_dims(const struct sm_model *m, uint32_t max_tok,
         d.max_ffn = max_u32(d.max_ffn, l->moe.n_ffn);
         if (l->moe.has_shared) d.max_ffn = max_u32(d.max_ffn, l->moe.shared.gate->n_out);
     }
+    if (m->have_next) d.max_attn_out = max_u32(d.max_attn_out, 2 * m->hp.n_embd);
     return d;
 }
 
@@ -153,15 +166,23 @@ static bool position_bytes(const struct sm_layer *l, enum sm_kv_type type, size_
         k = *bytes = sm_kv_head_bytes(type, l->mla.n_latent + l->mla.n_rot);
         v = sm_kv_head_bytes(type, l->mla.n_latent); /* the front of the same row */
         break;
-    case SM_MIXER_SHORTCONV: return true; /* no cache */
+    case SM_MIXER_SHORTCONV: /* no positions */
+    case SM_MIXER_DELTA: return true;
     }
     return k && v;
+}
+
+/* Rows of the ring of a layer with a window, 0: it has none. */
+static uint32_t ring_rows(const struct sm_model *m, const struct sm_layer *l)
+{
+    const uint32_t w = l->mixer == SM_MIXER_GQA ? l->gqa.window : 0;
+    return w ? w + m->ring_slack : 0;
 }
 
 bool sm_model_kv_fits(const struct sm_model *m, enum sm_kv_type type)
 {
     size_t unused;
-    for (uint32_t i = 0; i < m->hp.n_layer; i++)
+    for (uint32_t i = 0; i < sm_model_n_blocks(m); i++)
         if (!position_bytes(&m->layers[i], type, &unused)) return false;
     return true;
 }
@@ -169,16 +190,16 @@ bool sm_model_kv_fits(const struct sm_model *m, enum sm_kv_type type)
 size_t sm_model_kv_bytes(const struct sm_model *m, enum sm_kv_type type)
 {
     size_t sum = 0, bytes;
-    for (uint32_t i = 0; i < m->hp.n_layer; i++)
-        if (position_bytes(&m->layers[i], type, &bytes) && !m->layers[i].gqa.window) sum += bytes;
+    for (uint32_t i = 0; i < sm_model_n_blocks(m); i++)
+        if (position_bytes(&m->layers[i], type, &bytes) && !ring_rows(m, &m->layers[i])) sum += bytes;
     return sum;
 }
 
 size_t sm_model_window_bytes(const struct sm_model *m, enum sm_kv_type type, uint32_t ctx)
 {
     size_t sum = 0, bytes;
-    for (uint32_t i = 0; i < m->hp.n_layer; i++) {
-        const uint32_t w = m->layers[i].gqa.window;
+    for (uint32_t i = 0; i < sm_model_n_blocks(m); i++) {
+        const uint32_t w = ring_rows(m, &m->layers[i]);
         if (position_bytes(&m->layers[i], type, &bytes)) sum += bytes * (w < ctx ? w : ctx);
     }
     return sum;
@@ -187,10 +208,25 @@ size_t sm_model_window_bytes(const struct sm_model *m, enum sm_kv_type type, uin
 /* The recurrent states alone. */
 static void recur_layout(const struct sm_model *m, struct sm_arena *a, struct sm_layer_state *st)
 {
-    struct sm_shortconv_state unused;
-    for (uint32_t i = 0; i < m->hp.n_layer; i++)
-        if (m->layers[i].mixer == SM_MIXER_SHORTCONV)
-            sm_shortconv_layout(&m->layers[i].conv, a, st ? &st[i].conv : &unused);
+    struct sm_layer_state unused;
+    for (uint32_t i = 0; i < sm_model_n_blocks(m); i++) {
+        const struct sm_layer *l = &m->layers[i];
+        struct sm_layer_state *to = st ? &st[i] : &unused;
+        if (l->mixer == SM_MIXER_DELTA) sm_delta_layout(&l->delta, a, &to->recur);
+        if (l->mixer == SM_MIXER_SHORTCONV) sm_shortconv_layout(&l->conv, a, &to->conv);
+    }
+}
+
+void sm_model_hold_layout(const struct sm_model *m, struct sm_arena *a, struct sm_layer_state *st,
+                          uint32_t cap)
+{
+    struct sm_layer_state unused = {0};
+    for (uint32_t i = 0; i < sm_model_n_blocks(m); i++) {
+        const struct sm_layer *l = &m->layers[i];
+        struct sm_layer_state *to = a->base ? &st[i] : &unused;
+        if (l->mixer == SM_MIXER_DELTA) sm_delta_hold_layout(&l->delta, a, &to->recur, cap);
+        if (l->mixer == SM_MIXER_SHORTCONV) sm_shortconv_hold_layout(&l->conv, a, &to->conv, cap);
+    }
 }
 
 size_t sm_model_recur_bytes(const struct sm_model *m)
@@ -202,31 +238,32 @@ size_t sm_model_recur_bytes(const struct sm_model *m)
 
 bool sm_model_keeps(const struct sm_model *m, uint32_t n, uint32_t to)
 {
-    uint32_t window = 0; /* the smallest */
-    for (uint32_t i = 0; i < m->hp.n_layer; i++) {
-        const uint32_t w = m->layers[i].gqa.window;
+    uint32_t window = 0; /* the smallest ring */
+    for (uint32_t i = 0; i < sm_model_n_blocks(m); i++) {
+        const uint32_t w = ring_rows(m, &m->layers[i]);
         if (w && (!window || w < window)) window = w;
     }
-    if (to < n && sm_model_recur_bytes(m)) return false; /* a state holds no past */
-    /* a token at `to` sees to - window + 1 and on; a ring holds n - window and on */
-    return !window || n <= window || to + 1 >= n;
+    /* a token at `to` sees to - window + 1 and on; a ring holds n - window - slack and on */
+    return !window || n <= window || to + 1 + m->ring_slack >= n;
 }
 
 void sm_model_state_layout(const struct sm_model *m, struct sm_arena *a, struct sm_layer_state *st,
                            enum sm_kv_type type, uint32_t capacity)
 {
     recur_layout(m, a, st);
-    for (uint32_t i = 0; i < m->hp.n_layer; i++) {
+    for (uint32_t i = 0; i < sm_model_n_blocks(m); i++) {
         const struct sm_gqa *q = &m->layers[i].gqa;
         const struct sm_mla *l = &m->layers[i].mla;
         switch (m->layers[i].mixer) {
         case SM_MIXER_GQA:
-            sm_kv_layout(&st[i].kv, a, type, q->n_kv, q->dk, q->dv, capacity, q->window);
+            sm_kv_layout(&st[i].kv, a, type, q->n_kv, q->dk, q->dv, capacity,
+                         ring_rows(m, &m->layers[i]));
             break;
         case SM_MIXER_MLA:
             sm_kv_layout_latent(&st[i].kv, a, type, l->n_latent + l->n_rot, capacity);
             break;
-        case SM_MIXER_SHORTCONV: break;
+        case SM_MIXER_SHORTCONV:
+        case SM_MIXER_DELTA: break;
         }
     }
 }

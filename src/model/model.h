@@ -5,6 +5,7 @@
 #ifndef SM_MODEL_H
 #define SM_MODEL_H
 
+#include "graph/delta.h"
 #include "graph/ffn.h"
 #include "graph/gqa.h"
 #include "graph/mla.h"
@@ -34,18 +35,23 @@ struct sm_hparams {
     uint32_t conv_taps;    /* shortconv.l_cache */
     uint32_t window;       /* attention.sliding_window, 0: none */
     struct sm_rope_params rope;
+    uint32_t attn_interval; /* full_attention_interval: every n-th block attends (qwen35) */
+    struct {                /* ssm.*: recurrent blocks */
+        uint32_t n_k, n_v, dk, dv, taps;
+    } delta;
 };
 
 /* One mixer file in src/graph each. */
-enum sm_mixer { SM_MIXER_GQA, SM_MIXER_MLA, SM_MIXER_SHORTCONV };
+enum sm_mixer { SM_MIXER_GQA, SM_MIXER_MLA, SM_MIXER_SHORTCONV, SM_MIXER_DELTA };
 
 struct sm_layer {
     const struct sm_weight *mixer_norm, *ffn_norm; /* {E} */
     enum sm_mixer mixer;
-    struct sm_gqa gqa; /* SM_MIXER_GQA */
-    struct sm_mla mla; /* SM_MIXER_MLA */
+    struct sm_gqa gqa;        /* SM_MIXER_GQA */
+    struct sm_mla mla;        /* SM_MIXER_MLA */
     struct sm_shortconv conv; /* SM_MIXER_SHORTCONV */
-    bool is_moe;
+    struct sm_delta delta;    /* SM_MIXER_DELTA */
+    bool is_moe, no_ffn;      /* no_ffn: said of the next-token blocks of some files */
     struct sm_ffn dense;
     struct sm_moe moe;
     const struct sm_weight *choice_bias; /* {n_expert} of the router, or NULL */
@@ -55,6 +61,17 @@ struct sm_layer {
 struct sm_layer_state {
     struct sm_kv_cache kv;          /* mixers that attend */
     struct sm_shortconv_state conv; /* SM_MIXER_SHORTCONV */
+    struct sm_recur recur;          /* SM_MIXER_DELTA */
+};
+
+/* The model's own draft: a block behind the main stack that sees a token and the hidden row of the
+ * position before it. docs/arithmetic.md section 5. */
+struct sm_next {
+    const struct sm_weight *embd;                 /* by row */
+    const struct sm_weight *token_norm, *row_norm; /* {E} */
+    const struct sm_weight *join;                 /* {2E, E} */
+    const struct sm_weight *norm;                 /* {E} after the block */
+    const struct sm_weight *head;                 /* {E, n_vocab} */
 };
 
 struct sm_arch;
@@ -62,15 +79,25 @@ struct sm_arch;
 struct sm_model {
     const struct sm_arch *arch;
     struct sm_hparams hp;
-    struct sm_layer *layers; /* [hp.n_layer] */
+    struct sm_layer *layers; /* [sm_model_n_blocks()] */
+    uint32_t ring_slack;     /* rows of rings beyond the window: tokens that may be taken back */
+    bool have_next;          /* a next-token block follows the main stack and is loaded */
+    struct sm_next next;
     const struct sm_weight *embd, *out_norm, *head;
     const struct sm_weight *rope_factors; /* {n_rot / 2} or NULL */
     struct sm_rope rope;
 };
 
-/* Read the hyper-parameters and declare every weight in the store. */
+/* Blocks that run: the main stack and the next-token block. */
+static inline uint32_t sm_model_n_blocks(const struct sm_model *m)
+{
+    return m->hp.n_layer + (m->have_next ? 1 : 0);
+}
+
+/* Read the hyper-parameters and declare every weight in the store; want_next: also the first
+ * next-token block, when the file has one. */
 SM_NODISCARD smol_status sm_model_new(struct sm_model **out, const struct sm_gguf *g,
-                                      struct sm_store *store, smol_error *err);
+                                      struct sm_store *store, bool want_next, smol_error *err);
 void sm_model_free(struct sm_model *m); /* NULL is fine */
 /* What needs weights in RAM: the rotary frequencies, the router biases. After sm_store_load. */
 void sm_model_ready(struct sm_model *m);
@@ -92,9 +119,20 @@ size_t sm_model_window_bytes(const struct sm_model *m, enum sm_kv_type type, uin
 size_t sm_model_recur_bytes(const struct sm_model *m);
 /* After n positions: is all still there that position `to` <= n and later ones need? */
 bool sm_model_keeps(const struct sm_model *m, uint32_t n, uint32_t to);
-/* Lay out the states st[n_layer] for `capacity` positions. */
+/* Bytes of the recurrent states, whatever the context; 0: the model has none. */
+size_t sm_model_recur_bytes(const struct sm_model *m);
+/* Lay out the states st[sm_model_n_blocks()]: the recurrent ones first, in one piece of
+ * sm_model_recur_bytes, then the caches for `capacity` positions. */
 void sm_model_state_layout(const struct sm_model *m, struct sm_arena *a, struct sm_layer_state *st,
                            enum sm_kv_type type, uint32_t capacity);
+
+/* Room for taking back batches of up to `cap` tokens (only counts while a->base is NULL). */
+void sm_model_hold_layout(const struct sm_model *m, struct sm_arena *a, struct sm_layer_state *st,
+                          uint32_t cap);
+/* After sm_model_forward with g->hold: the first n tokens of the batch stay, the others never were.
+ * Keys and values need nothing, they are overwritten. */
+void sm_model_keep(const struct sm_model *m, struct sm_graph *g, struct sm_layer_state *st,
+                   uint32_t n);
 
 /* Run n_tok tokens (1 .. max_tok, ids below n_vocab) at positions pos0 ... through all layers; the
  * residual rows stay in g->x. CANCELLED between layers when *cancel becomes true. */
@@ -106,5 +144,15 @@ SM_NODISCARD smol_status sm_model_forward(const struct sm_model *m, struct sm_gr
  * sm_pad8(n_vocab) apart. Values that are not finite are FORMAT and name the layer. */
 SM_NODISCARD smol_status sm_model_logits(const struct sm_model *m, struct sm_graph *g,
                                          uint32_t first, uint32_t n, smol_error *err);
+/* Hidden rows first .. first + n - 1 of the last batch, after the last norm, sm_pad8(n_embd) apart. */
+void sm_model_hidden(const struct sm_model *m, struct sm_graph *g, uint32_t first, uint32_t n,
+                     float *out);
+/* Run the next-token block over n_tok tokens at rows pos0 ... of its own cache; hidden row t is the
+ * one of the position before token t. With `out` the last row's own hidden row goes there and its
+ * logits to row 0 of g->logits. */
+SM_NODISCARD smol_status sm_model_next(const struct sm_model *m, struct sm_graph *g,
+                                       struct sm_layer_state *st, const int32_t *tokens,
+                                       const float *hidden, uint32_t n_tok, uint32_t pos0,
+                                       float *out, smol_error *err);
 
 #endif

@@ -3,6 +3,7 @@
  * allocation that fails while a model is opened is a clear status and leaks nothing; a budget one
  * byte below the smallest plan is refused with the number that would do. */
 #include "fail_alloc.h"
+#include "infer/session.h"
 #include "model_run.h"
 #include "tap.h"
 
@@ -42,6 +43,37 @@ static void check_decode(void)
     }
     smol_session_free(s);
     smol_model_free(m);
+}
+
+/* The same with drafts, on a model with recurrent states and a next-token block. */
+static void check_drafts(smol_draft draft, const char *name)
+{
+    char path[512];
+    struct sm_engine e;
+    struct sm_session s = {0};
+    smol_error err = {0};
+    smol_params p;
+    int32_t tokens[80];
+    smol_params_default(&p);
+    p.threads = 2;
+    p.ctx = 128;
+    p.draft = draft;
+    for (int i = 0; i < 80; i++) tokens[i] = (i % 7 * 7919 + 13) % 300;
+    source_path(path, sizeof path, "tests/data/models/rand-qwen35.gguf");
+    if (sm_engine_open(&e, path, &p, &err) != SMOL_OK || sm_session_open(&s, &e, &err) != SMOL_OK) {
+        TAP_OK(false, "opens: %s", err.msg);
+    } else {
+        alloc_fail_at(0);
+        bool ok = sm_session_sync(&s, tokens, 20, &err) == SMOL_OK;
+        for (uint32_t i = 20; ok && i < 80; i++)
+            ok = sm_session_feed(&s, tokens[i], 79 - i, &err) == SMOL_OK;
+        sm_session_settle(&s);
+        TAP_OK(ok && alloc_count() == 0 && e.draft.proposed > 0 && s.n == 80,
+               "drafts %s: 60 tokens and %d drafts allocate nothing (%d) %s", name,
+               (int)e.draft.proposed, (int)alloc_count(), err.msg);
+    }
+    sm_session_close(&s);
+    sm_engine_close(&e);
 }
 
 static void check_open_failures(void)
@@ -101,6 +133,8 @@ int main(int argc, char **argv)
     tap_init(argc, argv);
     source_path(model_path, sizeof model_path, "tests/data/models/rand-bailingmoe2-k256-q2_k.gguf");
     check_decode();
+    check_drafts(SMOL_DRAFT_LOOKUP, "lookup");
+    check_drafts(SMOL_DRAFT_MTP, "mtp");
     check_open_failures();
     check_budget();
     return tap_done();

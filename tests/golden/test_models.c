@@ -24,6 +24,8 @@ static const struct test_case cases[] = {
     {"qwen3-yarn", false, 1e-3},
     {"qwen3moe", false, 1e-3},
     {"bailingmoe2", false, 1e-3},
+    {"qwen35", false, 1e-3},
+    {"qwen35moe", false, 1e-3},
     {"bailingmoe2-k256", true, 1e-3},
     {"olmoe", false, 1e-3},
     {"gpt-oss", false, 1e-3},

@@ -63,6 +63,9 @@ static void list_slots(void)
     add_slot("dot", "", AT(dot), check_dot, 0, 1);
     add_slot("rms_norm", "", AT(rms_norm), check_rms_norm, 0, 1);
     add_slot("silu_mul", "", AT(silu_mul), check_silu_mul, 0, 1);
+    add_slot("sigmoid_mul", "", AT(sigmoid_mul), check_sigmoid_mul, 0, 1);
+    add_slot("conv", "", AT(conv), check_conv, 0, 1);
+    add_slot("delta_tile", "", AT(delta_tile), check_delta, 0, 1);
     add_slot("axpy", "", AT(axpy), check_axpy, 0, 1);
     add_slot("add", "", AT(add), check_add, 0, 1);
     add_slot("join", "", AT(join), check_join, 0, 1);

@@ -43,6 +43,9 @@ const char *check_quantize(const struct sm_kern *k, const struct sm_kern *ref, u
 const char *check_dot(const struct sm_kern *k, const struct sm_kern *ref, uint32_t unused);
 const char *check_rms_norm(const struct sm_kern *k, const struct sm_kern *ref, uint32_t unused);
 const char *check_silu_mul(const struct sm_kern *k, const struct sm_kern *ref, uint32_t unused);
+const char *check_sigmoid_mul(const struct sm_kern *k, const struct sm_kern *ref, uint32_t unused);
+const char *check_conv(const struct sm_kern *k, const struct sm_kern *ref, uint32_t unused);
+const char *check_delta(const struct sm_kern *k, const struct sm_kern *ref, uint32_t unused);
 const char *check_axpy(const struct sm_kern *k, const struct sm_kern *ref, uint32_t unused);
 const char *check_add(const struct sm_kern *k, const struct sm_kern *ref, uint32_t unused);
 const char *check_exp(const struct sm_kern *k, const struct sm_kern *ref, uint32_t unused);

@@ -43,6 +43,8 @@ void sm_model_params(const struct sm_options *o, smol_params *p)
     p->chunk = o->n_chunk;
     p->pool = o->n_pool;
     p->kv = (smol_kv)o->kv;
+    p->draft = (smol_draft)o->draft;
+    p->draft_oracle = o->draft_oracle;
     p->cpu = o->cpu;
     p->verify = o->verify;
     p->flash_mb_s = o->flash_mb_s;
@@ -95,8 +97,9 @@ static bool write_object(FILE *f, const smol_stats *s)
     sm_json_uint(&j, "bytes_read", s->bytes_read);
     sm_json_uint(&j, "load_bytes_read", s->load_bytes_read);
     sm_json_uint(&j, "resident_bytes", s->resident_bytes);
-    sm_json_uint(&j, "draft_proposed", 0); /* nothing is drafted yet */
-    sm_json_uint(&j, "draft_accepted", 0);
+    sm_json_uint(&j, "draft_proposed", s->draft_proposed);
+    sm_json_uint(&j, "draft_accepted", s->draft_accepted);
+    sm_json_num(&j, "draft_gain", s->draft_gain);
     sm_json_bool(&j, "direct_reads", s->direct);
     sm_json_str(&j, "kernel_level", s->kernel_level);
     sm_json_num(&j, "predicted_tok_s", s->predicted_tok_s);

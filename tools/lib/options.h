@@ -29,6 +29,7 @@
 #define SM_STOP_MAX 16
 
 /* KV cache formats, numbered as enum sm_kv_type of kern.h. */
+enum { SM_OPT_DRAFT_OFF, SM_OPT_DRAFT_LOOKUP, SM_OPT_DRAFT_MTP, SM_OPT_DRAFT_AUTO };
 enum { SM_OPT_KV_F32, SM_OPT_KV_F16, SM_OPT_KV_Q8_0 };
 
 /* Values of all options, defaults filled in, ranges checked. Strings point into argv. A command
@@ -79,6 +80,8 @@ struct sm_options {
     uint32_t n_chunk; /* prompt tokens per wave */
     uint32_t n_pool;  /* experts per layer held in RAM */
     int kv;           /* SM_OPT_KV_F16 by default */
+    int draft;        /* SM_OPT_DRAFT_OFF by default */
+    float draft_oracle;
     const char *cpu;  /* highest kernel level, as sm_cpu_pick takes it; NULL: auto */
     bool verify;
     double flash_mb_s, flash_us; /* --flash-limit; 0: none */

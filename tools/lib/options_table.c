@@ -110,6 +110,11 @@ const struct sm_option sm_option_table[] = {
     TEXT("cpu", 0, SM_CMD_COMPUTE, cpu, "LEVEL", false,
          "highest instruction set used: ref, avx2, neon, dotprod, ..."),
     FLAG("verify", 0, SM_CMD_COMPUTE | SM_CMD_PACK, verify, false, "compare everything read with its source"),
+    {"draft", 0, SM_OPTION_CHOICE, PLANNED, AT(draft), 0, 0, SM_OPT_DRAFT_OFF, "KIND",
+     "off|lookup|mtp|auto", "off", false,
+     "guess tokens ahead (the answer stays the same): from the text, by the model's own draft block"},
+    NUMBER("draft-oracle", 0, SM_OPTION_FLOAT, SM_CMD_GENERATE, draft_oracle, 0, 1, 0, "P", "off",
+           false, "tests: write the answer twice, the second time with drafts right at rate P"),
     {"flash-limit", 0, SM_OPTION_RATE, SM_CMD_COMPUTE, AT(flash_mb_s), 0, 0, 0, "MB/s[,us]", NULL,
      NULL, false, "behave like a slower flash, for tests"},
 

@@ -31,6 +31,9 @@ bool sm_kern_fill_neon(struct sm_kern *k)
     k->rms_norm = sm_rms_norm_neon;
     k->silu_mul = sm_silu_mul_neon;
     k->join = sm_join_neon;
+    k->sigmoid_mul = sm_sigmoid_mul_neon;
+    k->conv = sm_conv_neon;
+    k->delta_tile = sm_delta_tile_neon;
     k->axpy = sm_axpy_neon;
     k->add = sm_add_neon;
     k->exp = sm_exp_neon;

@@ -31,6 +31,9 @@ void sm_kern_fill_ref(struct sm_kern *k)
     k->dot = sm_dot_ref;
     k->rms_norm = sm_rms_norm_ref;
     k->silu_mul = sm_silu_mul_ref;
+    k->sigmoid_mul = sm_sigmoid_mul_ref;
+    k->conv = sm_conv_ref;
+    k->delta_tile = sm_delta_tile_ref;
     k->axpy = sm_axpy_ref;
     k->add = sm_add_ref;
     k->join = sm_join_ref;

@@ -33,6 +33,9 @@ void sm_quantize_256_ref(const float *x, size_t n, int8_t *q, float *d, int16_t 
 float sm_dot_ref(const float *a, const float *b, size_t n);
 float sm_rms_norm_ref(float *y, const float *x, const float *w, size_t n, float eps);
 void sm_silu_mul_ref(float *h, const float *g, const float *u, size_t n);
+void sm_sigmoid_mul_ref(float *h, const float *g, const float *u, size_t n);
+void sm_conv_ref(const struct sm_conv *c);
+void sm_delta_tile_ref(const struct sm_delta_tile *d);
 void sm_axpy_ref(float *y, float w, const float *x, size_t n);
 void sm_add_ref(float *y, const float *x, size_t n);
 void sm_join_ref(float *o, float keep, const float *x, float part, size_t n);

@@ -38,6 +38,9 @@ bool sm_kern_fill_avx2(struct sm_kern *k)
     k->dot = sm_dot_avx2;
     k->rms_norm = sm_rms_norm_avx2;
     k->silu_mul = sm_silu_mul_avx2;
+    k->sigmoid_mul = sm_sigmoid_mul_avx2;
+    k->conv = sm_conv_avx2;
+    k->delta_tile = sm_delta_tile_avx2;
     k->axpy = sm_axpy_avx2;
     k->add = sm_add_avx2;
     k->join = sm_join_avx2;

@@ -161,6 +161,9 @@ void sm_mul_rows_bf16_avx2(float *y, size_t ldy, const void *w, size_t n_rows, s
 float sm_dot_avx2(const float *a, const float *b, size_t n);
 float sm_rms_norm_avx2(float *y, const float *x, const float *w, size_t n, float eps);
 void sm_silu_mul_avx2(float *h, const float *g, const float *u, size_t n);
+void sm_sigmoid_mul_avx2(float *h, const float *g, const float *u, size_t n);
+void sm_conv_avx2(const struct sm_conv *c);
+void sm_delta_tile_avx2(const struct sm_delta_tile *d);
 void sm_axpy_avx2(float *y, float w, const float *x, size_t n);
 void sm_add_avx2(float *y, const float *x, size_t n);
 void sm_join_avx2(float *o, float keep, const float *x, float part, size_t n);

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+#include "infer/draft.h"
+
+#include <string.h>
+
+#define BLEND 0.0625        /* weight of a new observation */
+#define WORTH 1.03          /* a draft must promise this much, or auto takes a plain step */
+#define FIRST_PLAIN 3u      /* auto begins with this many plain steps, to know what they cost */
+#define REMEASURE 64u       /* auto takes a plain step after this many passes with drafts */
+#define PAUSE_MIN 16u
+#define PAUSE_MAX 256u
+#define BLEND_TRIAL 0.5     /* the same for what a trial after a pause shows */
+#define MATCH_MAX 16u
+
+void sm_draft_init(struct sm_draft *d, enum sm_draft_mode mode, bool have_next)
+{
+    static const float first[SM_FROM_COUNT] = {0.6f, 0.3f, 0.5f, 0.8f, 0.7f};
+    memset(d, 0, sizeof *d);
+    d->mode = mode;
+    d->have_next = have_next;
+    d->pause = PAUSE_MIN;
+    for (int s = 0; s < SM_FROM_COUNT; s++)
+        for (uint32_t i = 0; i < SM_DRAFT_MAX; i++) d->right[s][i] = first[s];
+}
+
+static double blend(const struct sm_draft *d, double old, double now)
+{
+    return old > 0 ? old + (d->trial ? BLEND_TRIAL : BLEND) * (now - old) : now;
+}
+
+/* Expected time of a pass over n tokens: measured, or a line through what was. Unknown slope: a
+ * quarter of a plain step for each further token. */
+static double pass_ns(const struct sm_draft *d, uint32_t n)
+{
+    uint32_t known = 0;
+    double slope = d->pass_ns[1] * 0.25;
+    if (d->pass_ns[n] > 0) return d->pass_ns[n];
+    for (uint32_t i = 2; i <= SM_DRAFT_MAX + 1; i++)
+        if (d->pass_ns[i] > 0 && (i < n || !known)) known = i;
+    if (!known) return d->pass_ns[1] + (n - 1) * slope;
+    slope = d->pass_ns[1] > 0 ? (d->pass_ns[known] - d->pass_ns[1]) / (known - 1) : 0;
+    const double ns = d->pass_ns[known] + ((double)n - known) * slope;
+    return ns > d->pass_ns[1] ? ns : d->pass_ns[1];
+}
+
+/* Tokens per nanosecond of drafting n tokens from a source. */
+static double rate(const struct sm_draft *d, enum sm_draft_source s, uint32_t n)
+{
+    double tokens = 1, all_right = 1;
+    for (uint32_t i = 0; i < n; i++) {
+        all_right *= (double)d->right[s][i];
+        tokens += all_right;
+    }
+    const double ns = pass_ns(d, n + 1) + (s == SM_FROM_NEXT ? n * d->next_ns : 0);
+    return ns > 0 ? tokens / ns : tokens;
+}
+
+struct best { struct sm_draft_choice c; double rate; };
+
+static void consider(const struct sm_draft *d, enum sm_draft_source s, uint32_t n_max, struct best *b)
+{
+    for (uint32_t n = 1; n <= n_max && n <= SM_DRAFT_MAX; n++) {
+        const double r = rate(d, s, n);
+        if (r > b->rate) *b = (struct best){{n, s}, r};
+    }
+}
+
+static struct best best_of(const struct sm_draft *d, const struct sm_draft_offer *o)
+{
+    struct best b = {{0, SM_FROM_NEXT}, 0};
+    if (o->n_oracle) {
+        consider(d, SM_FROM_ORACLE, o->n_oracle < o->room ? o->n_oracle : o->room, &b);
+        return b;
+    }
+    if (d->mode != SM_DRAFT_MTP && o->n_lookup)
+        consider(d, o->matched >= 5 ? SM_FROM_LOOKUP_SURE
+                    : o->matched >= 3 ? SM_FROM_LOOKUP_LONG : SM_FROM_LOOKUP,
+                 o->n_lookup < o->room ? o->n_lookup : o->room, &b);
+    if (d->mode != SM_DRAFT_LOOKUP && d->have_next) consider(d, SM_FROM_NEXT, o->room, &b);
+    return b;
+}
+
+struct sm_draft_choice sm_draft_choose(struct sm_draft *d, const struct sm_draft_offer *o)
+{
+    const struct sm_draft_choice none = {0, SM_FROM_NEXT};
+    d->trial = false;
+    const bool free_choice = d->mode == SM_DRAFT_AUTO && !o->n_oracle;
+    if (d->mode == SM_DRAFT_OFF && !o->n_oracle) return none;
+    if (free_choice && (d->n_plain < FIRST_PLAIN || d->since_plain >= REMEASURE)) return none;
+    struct best b = best_of(d, o);
+    if (!b.c.n || !free_choice) return b.c;
+    if (b.rate >= WORTH / d->pass_ns[1]) {
+        d->pause = PAUSE_MIN;
+        return b.c;
+    }
+    if (d->rest) {
+        d->rest--;
+        return none;
+    }
+    d->trial = true;
+    d->rest = d->pause; /* a short trial, then a longer pause when it still loses */
+    d->pause = d->pause * 2 < PAUSE_MAX ? d->pause * 2 : PAUSE_MAX;
+    b.c.n = 1;
+    return b.c;
+}
+
+void sm_draft_timed(struct sm_draft *d, uint32_t n_tok, double ns)
+{
+    d->pass_ns[n_tok] = blend(d, d->pass_ns[n_tok], ns);
+    d->since_plain = n_tok == 1 ? 0 : d->since_plain + 1;
+    d->n_plain += n_tok == 1;
+    d->busy_ns += ns;
+    d->passes++;
+    d->tokens++;
+}
+
+void sm_draft_timed_next(struct sm_draft *d, uint32_t n, double ns)
+{
+    if (n) d->next_ns = blend(d, d->next_ns, ns / n);
+    d->busy_ns += ns;
+}
+
+void sm_draft_result(struct sm_draft *d, struct sm_draft_choice c, uint32_t n_right, bool ended)
+{
+    float *right = d->right[c.source];
+    d->proposed += c.n;
+    d->accepted += n_right;
+    d->tokens += n_right;
+    for (uint32_t i = 0; i < n_right; i++) right[i] += (float)BLEND * (1 - right[i]);
+    if (n_right < c.n && !ended) right[n_right] *= 1 - (float)BLEND;
+}
+
+double sm_draft_gain(const struct sm_draft *d)
+{
+    if (d->busy_ns <= 0 || d->pass_ns[1] <= 0) return 0;
+    return (double)d->tokens * d->pass_ns[1] / d->busy_ns;
+}
+
+uint32_t sm_draft_lookup(const int32_t *tokens, uint32_t n, uint32_t *at)
+{
+    uint32_t best = 1;
+    *at = 0;
+    for (uint32_t end = n - 1; n > 2 && end >= 2; end--) { /* tokens[.. end-1] end like the text? */
+        uint32_t len = 0;
+        if (tokens[end - 1] != tokens[n - 1]) continue;
+        while (len < MATCH_MAX && len < end && tokens[end - 1 - len] == tokens[n - 1 - len]) len++;
+        if (len <= best) continue;
+        best = len;
+        *at = end;
+        if (best == MATCH_MAX) break;
+    }
+    return best >= 2 ? best : 0;
+}

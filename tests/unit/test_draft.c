@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+/* What the drafting policy decides from times and results: lookups, length of drafts, switching
+ * itself off and trying again. */
+#include "infer/draft.h"
+#include "tap.h"
+
+#include <string.h>
+
+static void check_lookup(void)
+{
+    static const int32_t none[] = {1, 2, 3, 4, 5, 6};
+    static const int32_t two[] = {7, 8, 9, 1, 2, 7, 8};
+    static const int32_t longer[] = {5, 1, 2, 3, 9, 4, 2, 3, 8, 1, 2, 3};
+    static const int32_t loop[] = {4, 5, 6, 4, 5, 6, 4, 5, 6};
+    static const int32_t latest[] = {1, 2, 3, 1, 2, 4, 1, 2};
+    uint32_t at = 0;
+    TAP_OK(sm_draft_lookup(none, 6, &at) == 0, "no repeat, no match");
+    TAP_OK(sm_draft_lookup(none, 1, &at) == 0 && sm_draft_lookup(none, 0, &at) == 0,
+           "nothing to look in");
+    TAP_OK(sm_draft_lookup(two, 7, &at) == 2 && at == 2, "two tokens match");
+    TAP_OK(sm_draft_lookup(longer, 12, &at) == 3 && at == 4, "the longer match wins over the later");
+    TAP_OK(sm_draft_lookup(loop, 9, &at) == 6 && at == 6, "a loop matches itself");
+    TAP_OK(sm_draft_lookup(latest, 8, &at) == 2 && at == 5, "of equal matches the latest");
+}
+
+/* n passes of a device where a pass over k tokens takes first + (k - 1) * further, and a draft from
+ * the next-token block `guess`; drafts are right with probability p. Returns tokens per time against
+ * plain steps. */
+struct device { double first, further, guess, p; };
+
+static double simulate(struct sm_draft *d, const struct device *v, const struct sm_draft_offer *o,
+                       size_t n)
+{
+    double time = 0, tokens = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct sm_draft_choice c = sm_draft_choose(d, o);
+        uint32_t right = 0;
+        if (c.n && c.source == SM_FROM_NEXT) {
+            sm_draft_timed_next(d, c.n, c.n * v->guess);
+            time += c.n * v->guess;
+        }
+        while (right < c.n && tap_random_float(0, 1) < (float)v->p) right++;
+        sm_draft_timed(d, c.n + 1, v->first + c.n * v->further);
+        if (c.n) sm_draft_result(d, c, right, false);
+        time += v->first + c.n * v->further;
+        tokens += 1 + right;
+    }
+    return tokens / time * v->first;
+}
+
+static void check_auto(void)
+{
+    const struct sm_draft_offer o = {.room = 100};
+    struct sm_draft d;
+    const struct device flash = {6e9, 1e7, 2e7, 0.7};
+    sm_draft_init(&d, SM_DRAFT_AUTO, true);
+    const double streamed = simulate(&d, &flash, &o, 300);
+    TAP_OK(streamed > 2.5, "a sweep of the flash for each pass: %.2f times as fast", streamed);
+    TAP_OK(sm_draft_gain(&d) > streamed * 0.9 && sm_draft_gain(&d) < streamed * 1.1,
+           "the gain is known (%.2f)", sm_draft_gain(&d));
+    const struct device paged = {1e6, 9e5, 3e5, 0.7};
+    sm_draft_init(&d, SM_DRAFT_AUTO, true);
+    const double moe = simulate(&d, &paged, &o, 4000);
+    TAP_OK(moe > 0.97, "where each further token costs almost a pass: %.3f", moe);
+    const struct device later = {1e6, 5e4, 1e4, 0.9};
+    const double again = simulate(&d, &later, &o, 4000);
+    TAP_OK(again > 1.5, "when it begins to pay it is found out: %.2f", again);
+    const struct device wrong = {1e6, 3e5, 1e5, 0.02};
+    sm_draft_init(&d, SM_DRAFT_AUTO, true);
+    const double useless = simulate(&d, &wrong, &o, 4000);
+    TAP_OK(useless > 0.97, "drafts that are hardly ever right: %.3f", useless);
+}
+
+static void check_modes(void)
+{
+    struct sm_draft_offer o = {.room = 100, .n_lookup = 8, .matched = 6};
+    struct sm_draft d;
+    struct sm_draft_choice c;
+    sm_draft_init(&d, SM_DRAFT_OFF, true);
+    TAP_OK(sm_draft_choose(&d, &o).n == 0, "off: no drafts");
+    sm_draft_init(&d, SM_DRAFT_LOOKUP, true);
+    c = sm_draft_choose(&d, &o);
+    TAP_OK(c.n > 0 && c.source == SM_FROM_LOOKUP_SURE, "lookup: from the text");
+    sm_draft_init(&d, SM_DRAFT_MTP, true);
+    c = sm_draft_choose(&d, &o);
+    TAP_OK(c.n > 0 && c.source == SM_FROM_NEXT, "mtp: from the block");
+    o.room = 2;
+    TAP_OK(sm_draft_choose(&d, &o).n <= 2, "never more than there is room for");
+    o.room = 0;
+    TAP_OK(sm_draft_choose(&d, &o).n == 0, "no room, no draft");
+    o = (struct sm_draft_offer){.room = 100, .n_oracle = 3};
+    sm_draft_init(&d, SM_DRAFT_OFF, false);
+    c = sm_draft_choose(&d, &o);
+    TAP_OK(c.n > 0 && c.n <= 3 && c.source == SM_FROM_ORACLE, "the oracle of the tests comes first");
+}
+
+int main(int argc, char **argv)
+{
+    tap_init(argc, argv);
+    check_lookup();
+    check_modes();
+    check_auto();
+    return tap_done();
+}
