@@ -81,10 +81,12 @@ SM_NODISCARD smol_status sm_gguf_bool(const struct sm_gguf *g, const char *key, 
                                       bool *found, smol_error *err);
 SM_NODISCARD smol_status sm_gguf_str(const struct sm_gguf *g, const char *key, struct sm_str *out,
                                      bool *found, smol_error *err);
-/* A scalar, or element i of an integer array of at least i + 1 elements (per-layer keys). */
+/* A scalar, or element i of an array of at least i + 1 elements (per-layer keys). */
 SM_NODISCARD smol_status sm_gguf_u64_at(const struct sm_gguf *g, const char *key, size_t i,
                                         uint64_t lo, uint64_t hi, uint64_t *out, bool *found,
                                         smol_error *err);
+SM_NODISCARD smol_status sm_gguf_f64_at(const struct sm_gguf *g, const char *key, size_t i,
+                                        double *out, bool *found, smol_error *err);
 /* Iterate the strings of a string array: *cursor starts at 0; returns false after the last one. */
 bool sm_gguf_next_str(const struct sm_kv *kv, uint64_t *cursor, struct sm_str *out);
 

@@ -131,6 +131,22 @@ smol_status sm_gguf_f64(const struct sm_gguf *g, const char *key, double *out, b
     return SMOL_OK;
 }
 
+smol_status sm_gguf_f64_at(const struct sm_gguf *g, const char *key, size_t i, double *out,
+                           bool *found, smol_error *err)
+{
+    const struct sm_kv *kv;
+    SM_TRY(get(g, key, &kv, found, err));
+    if (!kv || kv->type != SM_KV_ARRAY) return sm_gguf_f64(g, key, out, found, err);
+    if (i >= kv->count)
+        return SM_FAIL_AT(err, FORMAT, kv->at,
+                          "key '%s' at byte %" PRIu64 ": expected at least %zu elements, found %" PRIu64,
+                          key, kv->at, i + 1, kv->count);
+    if (kv->elem_type == SM_KV_FLOAT32) *out = (double)sm_ldf32(kv->data + 4 * i);
+    else if (kv->elem_type == SM_KV_FLOAT64) *out = sm_f64_of_bits(sm_ld64(kv->data + 8 * i));
+    else return wrong_type(kv, key, "numbers", err);
+    return SMOL_OK;
+}
+
 smol_status sm_gguf_bool(const struct sm_gguf *g, const char *key, bool *out, bool *found,
                          smol_error *err)
 {

@@ -250,8 +250,9 @@ smol_status sm_bind_layer(struct sm_bind *b, uint32_t i, struct sm_layer *l)
     l->no_ffn = next && !sm_bind_has(b, arch->ffn_gate) && !sm_bind_has(b, arch->experts.router);
     if (l->no_ffn) return SMOL_OK;
     l->is_moe = arch->moe && i >= b->m->hp.n_dense;
-    if (l->is_moe) return sm_bind_moe(b, &arch->experts, &l->moe, &l->choice_bias);
-    return sm_bind_ffn(b, arch->ffn_gate, arch->ffn_up, arch->ffn_down, &l->dense);
+    if (l->is_moe) SM_TRY(sm_bind_moe(b, &arch->experts, &l->moe, &l->choice_bias));
+    else SM_TRY(sm_bind_ffn(b, arch->ffn_gate, arch->ffn_up, arch->ffn_down, &l->dense));
+    return arch->finish_layer ? arch->finish_layer(b, l) : SMOL_OK;
 }
 
 smol_status sm_bind_ends(struct sm_bind *b)

@@ -49,11 +49,13 @@ struct sm_arch {
     smol_status (*read_keys)(struct sm_bind *b);
     /* Choose the mixer of block b->layer and declare its weights; NULL: sm_bind_gqa with `attn`. */
     smol_status (*bind_mixer)(struct sm_bind *b, struct sm_layer *l);
+    /* What a layer has besides, when all else is bound; NULL: nothing. */
+    smol_status (*finish_layer)(struct sm_bind *b, struct sm_layer *l);
 };
 
 extern const struct sm_arch sm_arch_llama, sm_arch_qwen3, sm_arch_qwen3moe, sm_arch_bailingmoe2,
     sm_arch_olmoe, sm_arch_gpt_oss, sm_arch_deepseek2, sm_arch_lfm2moe, sm_arch_qwen35,
-    sm_arch_qwen35moe;
+    sm_arch_qwen35moe, sm_arch_bailingmoe3;
 
 /* ---- pieces for the arch_*.c files ----------------------------------------------------------- */
 

@@ -38,6 +38,7 @@ struct sm_hparams {
     uint32_t attn_interval; /* full_attention_interval: every n-th block attends (qwen35) */
     struct {                /* ssm.*: recurrent blocks */
         uint32_t n_k, n_v, dk, dv, taps;
+        float bound;        /* kda.gate_lower_bound */
     } delta;
 };
 

@@ -39,6 +39,8 @@ static const struct equal_case cases[] = {
     {"tests/data/models/rand-deepseek2.gguf", 5, 16, false, true, 0x63210af5c86078da},
     {"tests/data/models/rand-deepseek2-lite.gguf", 3, 4, false, true, 0x580fa1b46bbd2a74},
     {"tests/data/models/rand-lfm2moe.gguf", 5, 16, false, true, 0xe68ce90921fdd2ae},
+    {"tests/data/models/rand-bailingmoe3.gguf", 5, 16, false, false, 0},
+    {"tests/data/models/rand-bailingmoe3-k256-q2_k.gguf", 5, 16, false, true, 0},
     {"tests/data/models/rand-qwen35.gguf", 0, 0, false, true, 0x439be823a5728f57},
     {"tests/data/models/rand-qwen35moe.gguf", 5, 12, false, false, 0xbcc12abfe1afb599},
     {"models/tiny-moe.gguf", 5, 32, false, true, 0x5275963f684ca522},

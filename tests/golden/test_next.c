@@ -225,6 +225,7 @@ int main(int argc, char **argv)
     check_model("qwen35");
     check_model("qwen35moe");
     check_model("bailingmoe2");
+    check_model("bailingmoe3");
     check_acceptance(getenv("SMOL_FULL") ? 12 : 4);
     return tap_done();
 }
