@@ -3,6 +3,7 @@
  * atomic counter, so a worker that is interrupted delays only the piece it holds; which worker
  * computes a piece cannot change a bit, since no sum crosses a piece. */
 #include "graph/graph.h"
+#include "store/stream.h"
 
 #include <assert.h>
 #include <math.h>
@@ -41,40 +42,69 @@ void sm_graph_for(struct sm_graph *g, uint32_t n, sm_item_fn fn, void *arg)
 
 struct product_job {
     const struct sm_kern *kern;
+    struct sm_store *store;
     const struct sm_product *p;
     unsigned n;
     uint32_t first[SM_MAX_PRODUCTS + 1]; /* first piece of each product */
     uint32_t rows[SM_MAX_PRODUCTS];      /* rows of a piece, a multiple of 8 */
+    const struct sm_stream_item *streamed[SM_MAX_PRODUCTS]; /* NULL: in memory */
+    uint32_t per_chunk;                  /* pieces of a streamed chunk */
     atomic_uint next;
 };
+
+/* n rows from `row` on, which lie at `data`. */
+static void run_rows(const struct product_job *j, const struct sm_product *p, uint32_t row, uint32_t n,
+                     const uint8_t *data)
+{
+    if (p->x8)
+        j->kern->mul_x8[p->type](p->y + row, p->ldy, data, (n + 7) / 8, p->acts);
+    else
+        j->kern->mul_rows[p->type](p->y + row, p->ldy, data, n, p->n_in, p->x, sm_pad8(p->n_in),
+                                   p->n_tok);
+}
+
+/* Bytes from the start of a matrix to `row`, a multiple of 8. */
+static size_t rows_before(const struct sm_product *p, uint32_t row)
+{
+    return p->x8 ? row / 8 * (size_t)sm_x8_bytes(p->type, 8, p->n_in)
+                 : row * (size_t)sm_row_bytes(p->type, p->n_in);
+}
+
+/* A piece of a chunk, as soon as the chunk is there. */
+static void run_streamed(const struct product_job *j, unsigned i, uint32_t piece, unsigned worker)
+{
+    const struct sm_product *p = &j->p[i];
+    const struct sm_stream_item *it = j->streamed[i];
+    const uint32_t chunk = piece / j->per_chunk, first = chunk * sm_stream_chunk_rows(it);
+    const uint32_t left = p->n_out - first, all = sm_stream_chunk_rows(it);
+    const uint32_t n = left < all ? left : all, row = piece % j->per_chunk * j->rows[i];
+    const uint8_t *data = sm_stream_take(j->store, it, chunk, worker);
+    if (!data) return; /* sm_stream_status says why */
+    if (row < n)
+        run_rows(j, p, first + row, n - row < j->rows[i] ? n - row : j->rows[i],
+                 data + rows_before(p, row));
+    sm_stream_give(j->store, it, chunk, j->per_chunk);
+}
 
 static void run_piece(const struct product_job *j, unsigned i, uint32_t piece)
 {
     const struct sm_product *p = &j->p[i];
     const uint32_t row = piece * j->rows[i];
     const uint32_t n = p->n_out - row < j->rows[i] ? p->n_out - row : j->rows[i];
-    if (p->x8) {
-        const size_t group_bytes = (size_t)sm_x8_bytes(p->type, 8, p->n_in);
-        j->kern->mul_x8[p->type](p->y + row, p->ldy, p->data + row / 8 * group_bytes, (n + 7) / 8,
-                                 p->acts);
-    } else {
-        const size_t row_bytes = (size_t)sm_row_bytes(p->type, p->n_in);
-        j->kern->mul_rows[p->type](p->y + row, p->ldy, p->data + row * row_bytes, n, p->n_in, p->x,
-                                   sm_pad8(p->n_in), p->n_tok);
-    }
+    run_rows(j, p, row, n, p->data + rows_before(p, row));
 }
 
 static void run_products(void *arg, unsigned worker, unsigned n_workers)
 {
     struct product_job *j = arg;
     unsigned i = 0;
-    (void)worker;
     (void)n_workers;
     for (;;) {
         const uint32_t at = atomic_fetch_add_explicit(&j->next, 1, memory_order_relaxed);
         if (at >= j->first[j->n]) return;
         while (at >= j->first[i + 1]) i++;
-        run_piece(j, i, at - j->first[i]);
+        if (j->streamed[i]) run_streamed(j, i, at - j->first[i], worker);
+        else run_piece(j, i, at - j->first[i]);
     }
 }
 
@@ -86,19 +116,32 @@ static uint32_t piece_rows(uint64_t all_rows, unsigned n_workers, uint32_t n_out
     return rows > n_out ? sm_pad8(n_out) : (uint32_t)rows;
 }
 
+/* Pieces of one product; sets their rows. */
+static uint32_t cut_product(struct product_job *j, unsigned i, uint64_t all_rows, unsigned n_workers)
+{
+    const uint32_t n_out = j->p[i].n_out;
+    j->streamed[i] = sm_stream_of(j->store, j->p[i].data);
+    if (j->streamed[i]) {
+        sm_stream_begin(j->store, j->streamed[i]);
+        j->rows[i] = sm_pad8((sm_stream_chunk_rows(j->streamed[i]) + j->per_chunk - 1) / j->per_chunk);
+        return sm_stream_n_chunks(j->streamed[i]) * j->per_chunk;
+    }
+    j->rows[i] = n_workers == 1 ? sm_pad8(n_out) : piece_rows(all_rows, n_workers, n_out);
+    return (n_out + j->rows[i] - 1) / j->rows[i];
+}
+
 void sm_graph_products(struct sm_graph *g, const struct sm_product *p, unsigned n)
 {
-    struct product_job j = {.kern = g->kern, .p = p, .n = n};
     const unsigned n_workers = sm_pool_size(g->pool);
+    struct product_job j = {.kern = g->kern, .store = g->store, .p = p, .n = n,
+                            .per_chunk = n_workers == 1 ? 1 : 2 * n_workers};
     uint64_t all_rows = 0;
     uint32_t pieces = 0;
     assert(n <= SM_MAX_PRODUCTS);
     for (unsigned i = 0; i < n; i++) all_rows += p[i].n_out;
     for (unsigned i = 0; i < n; i++) {
         j.first[i] = pieces;
-        j.rows[i] = n_workers == 1 ? sm_pad8(p[i].n_out)
-                                   : piece_rows(all_rows, n_workers, p[i].n_out);
-        pieces += (p[i].n_out + j.rows[i] - 1) / j.rows[i];
+        pieces += cut_product(&j, i, all_rows, n_workers);
     }
     j.first[n] = pieces;
     atomic_init(&j.next, 0);

@@ -3,6 +3,7 @@
 #include "cpu/cpu.h"
 #include "infer/measure.h"
 #include "infer/speculate.h"
+#include "store/stream.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -139,7 +140,7 @@ static uint64_t dense_bytes_per_token(const struct sm_engine *e)
 {
     struct sm_store_sizes s;
     sm_store_sizes(e->store, 1, &s);
-    return s.resident_bytes;
+    return s.resident_bytes + s.stream_bytes;
 }
 
 /* Speeds of this device, for the prediction; zeros while unknown. */
@@ -167,8 +168,8 @@ static smol_status make_plan(struct sm_engine *e, const smol_params *p, struct s
         .kv_bytes_per_token = sm_model_kv_bytes(m, e->kv_type) + sizeof *e->tokens,
         .kv_fixed_bytes = (uint64_t)sm_model_n_blocks(m) * 2 * SM_ALIGN + SM_ALIGN,
         .scratch_bytes = scratch_bytes, .scratch_arg = e, .ctx_model = m->hp.n_ctx_train,
-        .ctx_user = p->ctx, .chunk_user = p->chunk, .pool_user = p->pool,
-        .readers_user = p->readers ? p->readers : e->flash.n_readers,
+        .ctx_user = p->ctx, .chunk_user = e->stream_chunk ? e->stream_chunk : p->chunk,
+        .pool_user = p->pool, .readers_user = p->readers ? p->readers : e->flash.n_readers,
         .dense_bytes_per_token = dense_bytes_per_token(e),
         .expert_bytes_per_token =
             pool ? (uint64_t)n_pools * m->hp.n_used * pool->expert_file_bytes : 0,
@@ -178,6 +179,53 @@ static smol_status make_plan(struct sm_engine *e, const smol_params *p, struct s
     sm_store_sizes(e->store, 1, &in.store);
     (void)sm_plan_pools_of(e->store, pools, 1024);
     return sm_plan_make(&in, &e->plan, err);
+}
+
+/* The largest chunk whose scratch takes at most a tenth of the budget: every chunk of a prompt reads
+ * all that is streamed. */
+static uint32_t chunk_for_streaming(struct sm_engine *e, const smol_params *p)
+{
+    uint32_t chunk = SM_PLAN_CHUNK_MAX;
+    if (p->chunk) return p->chunk;
+    while (chunk > SM_PLAN_CHUNK_MIN && scratch_bytes(e, chunk, 0) > e->plan.budget_bytes / 10) chunk /= 2;
+    return chunk;
+}
+
+/* The dense weights do not fit, with the smallest pool: as many as must are streamed. What that needs
+ * itself (ring, larger read buffers) is known once they are chosen, so it takes a few rounds. */
+static smol_status stream_dense(struct sm_engine *e, const smol_params *p, smol_error *err)
+{
+    const struct speeds unknown = {0};
+    const uint64_t all = sm_store_streamable(e->store), needed_resident = e->plan.needed_bytes;
+    smol_error refusal = {0};
+    uint64_t want = 0, streamed = 0;
+    smol_status st = SMOL_NOMEM;
+    e->stream_chunk = chunk_for_streaming(e, p);
+    while (st == SMOL_NOMEM && want < all) {
+        refusal = (smol_error){0};
+        st = make_plan(e, p, unknown, &refusal);
+        if (st != SMOL_NOMEM) break;
+        const struct sm_plan *now = &e->plan;
+        const uint64_t over =
+            now->needed_bytes > now->budget_bytes ? now->needed_bytes - now->budget_bytes : all;
+        want = over < all - streamed ? streamed + over : all;
+        SM_TRY(sm_store_stream(e->store, want, &streamed, err));
+        if (streamed < want) want = all;
+    }
+    if (st == SMOL_NOMEM) st = make_plan(e, p, unknown, &refusal);
+    if (st == SMOL_NOMEM && !p->chunk) { /* all is streamed: now the chunk may shrink */
+        e->stream_chunk = 0;
+        refusal = (smol_error){0};
+        st = make_plan(e, p, unknown, &refusal);
+    }
+    if (st == SMOL_NOMEM && e->plan.needed_bytes >= needed_resident) { /* a ring for nothing */
+        e->stream_chunk = 0;
+        refusal = (smol_error){0};
+        SM_TRY(sm_store_stream(e->store, 0, &streamed, err));
+        st = make_plan(e, p, unknown, &refusal);
+    }
+    if (st != SMOL_OK && err && err->code == SMOL_OK) *err = refusal;
+    return st;
 }
 
 /* The plan as the public header shows it. */
@@ -209,20 +257,26 @@ static void fill_info(struct sm_engine *e)
 static smol_status plan_and_measure(struct sm_engine *e, const smol_params *p, smol_error *err)
 {
     struct speeds speeds = {0};
+    smol_error refusal = {0};
     smol_status st;
     if (p->draft == SMOL_DRAFT_AUTO && e->model->have_next) {
         /* where experts are paged the block would take slots, and every guess would read its experts */
         if (make_plan(e, p, speeds, NULL) != SMOL_OK || !e->plan.experts_resident)
             SM_TRY(declare_model(e, p, false, err));
     }
-    st = make_plan(e, p, speeds, err);
+    st = make_plan(e, p, speeds, &refusal);
+    if (st == SMOL_NOMEM && sm_store_streamable(e->store)) {
+        st = stream_dense(e, p, err);
+    } else if (st != SMOL_OK && err && err->code == SMOL_OK) {
+        *err = refusal;
+    }
     if (st != SMOL_OK) {
         fill_info(e);
         return st;
     }
     SM_TRY(sm_pool_new(&e->pool, e->plan.n_threads, err));
     speeds.ram_mb_s = sm_measure_weights(&e->kern, e->pool, e->plan.total_bytes / 8);
-    if (!e->plan.experts_resident) {
+    if (!e->plan.experts_resident || e->plan.stream_bytes) {
         speeds.flash_mb_s =
             e->flash.device ? e->flash.mb_s : sm_measure_flash(e->gguf, e->plan.n_readers);
         if (p->flash_mb_s > 0 && p->flash_mb_s < speeds.flash_mb_s) speeds.flash_mb_s = p->flash_mb_s;

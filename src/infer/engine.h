@@ -28,6 +28,7 @@ struct sm_engine {
     struct sm_graph graph;
     struct sm_plan plan;
     struct sm_flash_profile flash; /* of the file's device; device 0: not known */
+    uint32_t stream_chunk; /* tokens per sweep when dense weights are streamed; 0: they are not */
     smol_plan plan_info; /* the same for the public header */
     enum sm_kv_type kv_type;
     uint32_t logit_rows;

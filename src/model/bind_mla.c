@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Keys and tensors of latent attention, alike in deepseek2 and bailingmoe3. */
 #include "model/bind.h"
+#include "store/stream.h"
 
 #include <math.h>
 
@@ -48,6 +49,9 @@ smol_status sm_bind_mla(struct sm_bind *b, struct sm_mla *a)
     } else {
         SM_TRY(sm_bind_matrix(b, "attn_kv_b", p->n_latent, H * (p->n_plain + p->dv), &a->wkv_b));
     }
+    sm_store_pin(b->store, a->wk_b); /* used by the rows of single heads */
+    sm_store_pin(b->store, a->wv_b);
+    sm_store_pin(b->store, a->wkv_b);
     if (sm_bind_has(b, "attn_gate")) SM_TRY(sm_bind_matrix(b, "attn_gate", E, H, &a->gate));
     return sm_bind_matrix(b, "attn_output", H * p->dv, E, &a->wo);
 }

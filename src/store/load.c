@@ -178,6 +178,7 @@ static smol_status allocate(struct sm_store *s, const struct sm_store_plan *plan
     SM_TRY(new_resident(s, err));
     for (uint32_t i = 0; i < s->n_pools; i++) SM_TRY(new_pool(s, s->pool[i], plan->n_slots[i], err));
     SM_TRY(new_use(s, err));
+    SM_TRY(sm_stream_start(s, err));
     if (s->by_row_bytes_max)
         SM_TRY(sm_stage_new(&s->row_stage, s->by_row_bytes_max, s->by_row_bytes_max, verify, err));
     if (verify && s->n_pools)
@@ -254,8 +255,14 @@ smol_status sm_store_load(struct sm_store *s, const struct sm_store_plan *plan, 
     SM_TRY(read_all(s, plan, err));
     sm_mem_free(s->sched.bulk.order, s->n_resident * sizeof(struct sm_weight_node *));
     s->sched.bulk.order = NULL;
-    if (!settle_pools(s)) sm_sched_stop(s); /* nothing is left to read: give the buffers back */
+    const bool paging = settle_pools(s);
+    if (!paging && !s->stream.n_chunks) sm_sched_stop(s); /* nothing is left to read */
     s->stats.load_bytes_read = sm_store_file_bytes(s);
     s->read_base = s->stats.load_bytes_read;
+    if (!s->stream.n_chunks) return SMOL_OK;
+    (void)pthread_mutex_lock(&s->sched.mu); /* from now on ahead of the first token */
+    s->stream.on = true;
+    (void)pthread_cond_broadcast(&s->sched.work);
+    (void)pthread_mutex_unlock(&s->sched.mu);
     return SMOL_OK;
 }

@@ -68,6 +68,8 @@ static void fill_constant(const struct sm_plan_input *in, struct sm_plan *p)
     for (uint32_t i = 0; i < in->n_fixed; i++)
         p->fixed_bytes = add(p->fixed_bytes, in->fixed[i].bytes);
     p->resident_bytes = in->store.resident_bytes;
+    p->ring_bytes = in->store.ring_bytes;
+    p->stream_bytes = in->store.stream_bytes;
     p->io_bytes = mul(in->store.io_bytes, p->n_readers);
     p->table_bytes = add(in->store.row_bytes, in->store.table_bytes);
     p->stack_bytes = mul(in->stack_bytes, p->n_threads - 1 + p->n_readers);
@@ -75,7 +77,8 @@ static void fill_constant(const struct sm_plan_input *in, struct sm_plan *p)
 
 static uint64_t constant_bytes(const struct sm_plan *p)
 {
-    const uint64_t a = add(add(p->fixed_bytes, p->resident_bytes), add(p->io_bytes, p->stack_bytes));
+    const uint64_t io = add(p->io_bytes, p->ring_bytes);
+    const uint64_t a = add(add(p->fixed_bytes, p->resident_bytes), add(io, p->stack_bytes));
     return add(a, p->table_bytes);
 }
 
@@ -210,9 +213,12 @@ static void predict(const struct sm_plan_input *in, struct sm_plan *p)
         const double left = 1.0 - (double)p->n_slots / (double)p->n_expert;
         p->miss_predicted = left > 0 ? sm_pow(left, 1.5) : 0;
     }
-    if (in->ram_mb_s <= 0 || (!p->experts_resident && in->flash_mb_s <= 0)) return;
+    const bool flash = !p->experts_resident || p->stream_bytes;
+    if (in->ram_mb_s <= 0 || (flash && in->flash_mb_s <= 0)) return;
     const double ram = (double)in->dense_bytes_per_token + (double)in->expert_bytes_per_token;
     double us = ram / in->ram_mb_s;
+    if (p->stream_bytes && (double)p->stream_bytes / in->flash_mb_s > us)
+        us = (double)p->stream_bytes / in->flash_mb_s; /* computing goes on behind the reads */
     if (!p->experts_resident)
         us += p->miss_predicted * (double)in->expert_bytes_per_token / in->flash_mb_s;
     if (us > 0) p->tok_s_predicted = 1e6 / us;
@@ -232,6 +238,7 @@ static void list_items(const struct sm_plan_input *in, struct sm_plan *p)
     put_item(p, p->experts_resident ? "experts, all" : "expert pool", p->pool_bytes);
     put_item(p, "context (KV cache)", p->kv_bytes);
     put_item(p, "scratch", p->scratch_bytes);
+    put_item(p, "ring of streamed weights", p->ring_bytes);
     put_item(p, "read buffers", p->io_bytes);
     put_item(p, "tables of the store", p->table_bytes);
     put_item(p, "thread stacks", p->stack_bytes);
@@ -265,6 +272,9 @@ smol_status sm_plan_make(const struct sm_plan_input *in, struct sm_plan *out, sm
     assert(out->total_bytes <= in->budget_bytes);
     if (!in->ctx_user && w.n_ctx == 2 && out->ctx == w.ctx[1])
         note(out, "context lowered to %u to leave room for experts", (unsigned)out->ctx);
+    if (out->stream_bytes)
+        note(out, "%.1f MiB of dense weights do not fit and are read for every token",
+             mib(out->stream_bytes));
     list_items(in, out);
     predict(in, out);
     return SMOL_OK;

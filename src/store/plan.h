@@ -70,6 +70,8 @@ struct sm_plan {
     uint64_t budget_bytes, total_bytes;
     uint64_t needed_bytes;       /* of the smallest plan for these options */
     uint64_t resident_bytes, pool_bytes, kv_bytes, scratch_bytes, io_bytes, stack_bytes;
+    uint64_t ring_bytes;         /* of streamed weights */
+    uint64_t stream_bytes;       /* dense weights read again for every sweep */
     uint64_t table_bytes;        /* row staging and tables of the store */
     uint64_t fixed_bytes;
     struct sm_plan_item items[SM_PLAN_ITEMS_MAX]; /* "what lives where"; sums to total_bytes */

@@ -73,8 +73,8 @@ smol_status sm_store_row(struct sm_store *s, const struct sm_weight *w, uint32_t
                          smol_error *err)
 {
     assert(row < w->n_out);
-    if (w->home == SM_HOME_BY_ROW && w->info->place) return read_packed_row(s, w, row, out, err);
-    if (w->home == SM_HOME_BY_ROW) return read_row(s, w, row, out, err);
+    if (w->home != SM_HOME_RESIDENT && w->info->place) return read_packed_row(s, w, row, out, err);
+    if (w->home != SM_HOME_RESIDENT) return read_row(s, w, row, out, err);
     assert(w->data);
     if (w->x8) sm_x8_decode_row(w->type, w->data, row, w->n_in, out);
     else sm_decode_row(w->type, w->data + (size_t)row * sm_row_bytes(w->type, w->n_in), out, w->n_in);

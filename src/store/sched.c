@@ -103,6 +103,17 @@ static void read_bulk(struct sm_reader *r, const struct sm_run *run)
     (void)pthread_cond_broadcast(&s->sched.done);
 }
 
+static void read_stream(struct sm_reader *r, const struct sm_run *run, uint32_t cell)
+{
+    struct sm_store *s = r->store;
+    smol_error err = {0};
+    (void)pthread_mutex_unlock(&s->sched.mu);
+    const smol_status st = sm_run_read(s, &r->stage, run, &err);
+    (void)pthread_mutex_lock(&s->sched.mu);
+    sm_stream_land(s, cell, st, &err);
+    (void)pthread_cond_broadcast(&s->sched.done);
+}
+
 static void reader_main(void *arg)
 {
     struct sm_reader *r = arg;
@@ -110,6 +121,13 @@ static void reader_main(void *arg)
     struct sm_run run;
     (void)pthread_mutex_lock(&q->mu);
     while (!q->stop) {
+        uint32_t cell;
+        /* Experts that compute waits for first; streamed weights before speculation, since all of
+         * them are needed for certain. */
+        if (!q->head[SM_IO_DEMAND] && sm_stream_next(r->store, &run, &cell)) {
+            read_stream(r, &run, cell);
+            continue;
+        }
         struct sm_slot *sl = most_urgent(q);
         if (sl) read_piece(r, sl);
         else if (q->bulk.active && sm_bulk_next(r->store, &run)) read_bulk(r, &run);

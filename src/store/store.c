@@ -120,6 +120,7 @@ void sm_store_free(struct sm_store *s)
         next = n->next;
         sm_mem_free(n, sizeof *n);
     }
+    sm_stream_forget(s);
     sm_stage_free(&s->row_stage);
     sm_stage_free(&s->check_stage);
     sm_mem_free(s->use_tables, s->use_bytes);
@@ -168,6 +169,22 @@ static void need_runs(struct sm_store *s, uint32_t n_rows, size_t row_bytes, siz
     if (row_bytes > s->row_bytes_max) s->row_bytes_max = row_bytes;
 }
 
+void sm_store_need_run(struct sm_store *s, uint32_t n_rows, size_t row_bytes,
+                       const struct sm_place *place)
+{
+    const size_t run = sm_run_file_bytes(n_rows, row_bytes, place);
+    if (run > s->run_bytes) s->run_bytes = run;
+    if (row_bytes > s->row_bytes_max) s->row_bytes_max = row_bytes;
+}
+
+void sm_store_need_row(struct sm_store *s, const struct sm_weight *w)
+{
+    const struct sm_place *p = w->info->place;
+    const size_t n = p ? (size_t)sm_place_bytes(p, sm_place_unit_rows(p, 0))
+                       : (size_t)sm_row_bytes(w->type, w->n_in);
+    if (n > s->by_row_bytes_max) s->by_row_bytes_max = n;
+}
+
 static uint64_t held_bytes(uint32_t type, bool x8, uint64_t n_rows, uint64_t n_cols)
 {
     return x8 ? sm_x8_bytes(type, n_rows, n_cols) : sm_row_bytes(type, n_cols) * n_rows;
@@ -201,16 +218,14 @@ smol_status sm_store_add(struct sm_store *s, const struct sm_tensor_info *t, enu
     if (!node) return SM_FAIL(err, NOMEM, "no memory to declare a tensor");
     node->w = (struct sm_weight){.info = t, .type = t->type, .x8 = x8, .n_in = (uint32_t)t->dim[0],
                                  .n_out = (uint32_t)n_rows, .home = home};
+    node->bytes = (size_t)held;
     if (home == SM_HOME_RESIDENT) {
         node->offset = (size_t)s->resident_bytes;
-        node->bytes = (size_t)held;
         s->resident_bytes = sm_round_up64(s->resident_bytes + held, SM_ALIGN);
         s->n_resident++;
         need_runs(s, node->w.n_out, (size_t)row_bytes, SM_RUN_BYTES, t->place);
     } else {
-        const size_t n = t->place ? (size_t)sm_place_bytes(t->place, sm_place_unit_rows(t->place, 0))
-                                  : (size_t)row_bytes;
-        if (n > s->by_row_bytes_max) s->by_row_bytes_max = n;
+        sm_store_need_row(s, &node->w);
     }
     if (s->last) s->last->next = node;
     else s->first = node;
@@ -383,6 +398,10 @@ void sm_store_sizes(const struct sm_store *s, unsigned n_readers, struct sm_stor
     }
     if (s->n_expert_max) out->table_bytes += sm_use_table_bytes(s->n_expert_max);
     out->io_bytes = n_readers * (uint64_t)sm_stage_bytes(s->run_bytes, s->row_bytes_max, verify);
+    out->ring_bytes = s->stream.ring_bytes;
+    out->stream_bytes = s->stream.bytes;
+    out->table_bytes += s->stream.n_items * sizeof *s->stream.item +
+                        s->stream.n_chunks * sizeof *s->stream.item_of;
     if (s->by_row_bytes_max)
         out->row_bytes = sm_stage_bytes(s->by_row_bytes_max, s->by_row_bytes_max, verify);
     if (verify && s->n_pools)

@@ -4,7 +4,8 @@
  *
  * Homes. Resident: read once at load, in kernel layout (x8 for quantised matrices, file order for
  * F32/F16/BF16). Pooled: experts, in slots, read on demand (pager.h). By row: the embedding table,
- * rows are read when a token needs them.
+ * rows are read when a token needs them. Streamed: matrices that do not fit, read for every sweep
+ * (stream.h).
  *
  * Threads: everything here is called by the one thread that decodes; reader threads are inside. */
 #ifndef SM_STORE_H
@@ -14,7 +15,7 @@
 #include "kern/kern.h"
 #include "plat/plat.h"
 
-enum sm_home { SM_HOME_RESIDENT, SM_HOME_BY_ROW };
+enum sm_home { SM_HOME_RESIDENT, SM_HOME_BY_ROW, SM_HOME_STREAMED /* stream.h decides */ };
 
 /* A matrix (or vector: n_out == 1) of weights as the layers see it. Owned by the store. */
 struct sm_weight {
@@ -23,7 +24,8 @@ struct sm_weight {
     bool x8;             /* held as x8 (else rows in file order) */
     uint32_t n_in, n_out;
     enum sm_home home;
-    const uint8_t *data; /* kernel layout; NULL before load and for SM_HOME_BY_ROW */
+    const uint8_t *data; /* kernel layout; NULL before load and for SM_HOME_BY_ROW; streamed: a
+                          * handle that only products understand */
 };
 
 struct sm_store;
@@ -37,6 +39,8 @@ struct sm_store_options {
     double flash_stream_mb_s; /* the most that one read alone gets; 0: flash_mb_s */
     bool no_checksum;       /* packs: do not compare what is read with its checksums */
     bool no_direct;         /* buffered reads with drop-behind */
+    size_t stream_bytes;    /* of streamed reads; 0: 2 MiB */
+    size_t stream_min_bytes; /* matrices below are never streamed; 0: 16 KiB */
     size_t piece_bytes;     /* of expert reads; 0: 512 KiB, at most 1 MiB */
 };
 
@@ -87,6 +91,8 @@ struct sm_store_sizes {
     uint64_t slots_bytes_per_slot; /* one slot in every pool together */
     uint64_t io_bytes;        /* staging buffers of n_readers reader threads */
     uint64_t row_bytes;       /* staging of by-row reads */
+    uint64_t ring_bytes;      /* of streamed weights */
+    uint64_t stream_bytes;    /* read for every sweep */
     uint64_t table_bytes;     /* declarations, slot and policy tables for n_slots == n_expert */
 };
 void sm_store_sizes(const struct sm_store *s, unsigned n_readers, struct sm_store_sizes *out);

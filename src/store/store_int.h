@@ -10,6 +10,7 @@
  *   pager.c    begin / take / give / end
  *   rows.c     single rows
  *   slot_view.c  a look at the slots
+ *   stream.c   dense matrices that are read again for every sweep
  *
  * Threads. The decoding thread owns everything. What readers share is guarded by sched.mu: slots,
  * queues, the bulk cursor, the failure of the present use. Weight bytes in a slot are written by
@@ -35,7 +36,8 @@
 struct sm_weight_node {
     struct sm_weight w; /* handed out */
     size_t offset;      /* in the resident arena */
-    size_t bytes;       /* there */
+    size_t bytes;       /* as held */
+    bool pinned;        /* not to be streamed */
     struct sm_weight_node *next;
 };
 
@@ -174,6 +176,45 @@ struct sm_use {
     smol_error err;
 };
 
+/* ---- streamed weights (stream.c) ------------------------------------------------------------ */
+
+/* 2 MiB reads, three under way, reach the bandwidth of every flash that was modelled; with 8 of them
+ * reading goes on through 60 ms of computing at 278 MB/s. */
+#define SM_STREAM_BYTES ((size_t)2 << 20)
+#define SM_STREAM_CELLS 8u
+#define SM_STREAM_MIN_BYTES ((size_t)16 << 10)
+
+struct sm_stream_item {
+    struct sm_weight_node *node;
+    uint32_t chunk_rows, n_chunks;
+    uint32_t first;  /* number of its first chunk in a sweep */
+    uint64_t seq;    /* of its first chunk in the present use */
+};
+enum sm_cell_state { SM_CELL_EMPTY, SM_CELL_LOADING, SM_CELL_READY };
+struct sm_stream_cell {
+    uint64_t seq;    /* chunk held or being read, counted over all sweeps */
+    uint32_t given;
+    uint8_t state;   /* enum sm_cell_state */
+    bool drop;       /* read in vain */
+};
+struct sm_stream {
+    struct sm_stream_item *item; /* [n_items] in the order of declaration */
+    uint32_t n_items, n_chunks;  /* of a sweep */
+    uint32_t *item_of;           /* [n_chunks] */
+    uint64_t bytes;              /* of a sweep, as held */
+    uint32_t n_cells;
+    size_t cell_bytes;
+    uint64_t ring_bytes;
+    uint8_t *ring;               /* NULL until loaded */
+    struct sm_stream_cell cell[SM_STREAM_CELLS]; /* from here on under sched.mu */
+    bool on;
+    uint64_t read_seq;           /* next chunk to be read */
+    uint64_t next_seq;           /* chunk behind those in use */
+    uint64_t n_skips;            /* times the order of use was another */
+    smol_status status;          /* first failure */
+    smol_error err;
+};
+
 struct sm_limit {
     pthread_mutex_t mu;
     bool ready;
@@ -205,6 +246,7 @@ struct sm_store {
     struct sm_stage row_stage, check_stage; /* of the decoding thread */
     struct sm_limit limit;
     struct sm_sched sched;
+    struct sm_stream stream;
     struct sm_use use;
     void *use_tables;
     size_t use_bytes;
@@ -286,6 +328,18 @@ void sm_sched_remove(struct sm_sched *q, struct sm_slot *sl);
 void sm_sched_raise(struct sm_sched *q, struct sm_slot *sl, enum sm_io_class io_class);
 /* True when a reader is at work or has work: somebody will signal `done`. Under sched.mu. */
 bool sm_sched_busy(const struct sm_sched *q);
+
+/* stream.c */
+SM_NODISCARD smol_status sm_stream_start(struct sm_store *s, smol_error *err);
+void sm_stream_forget(struct sm_store *s);
+/* The next chunk to be read, and what became of it; under sched.mu. */
+bool sm_stream_next(struct sm_store *s, struct sm_run *run, uint32_t *cell);
+void sm_stream_land(struct sm_store *s, uint32_t cell, smol_status status, const smol_error *err);
+
+/* store.c: make the buffers large enough for runs of n rows, for single rows of w. */
+void sm_store_need_run(struct sm_store *s, uint32_t n_rows, size_t row_bytes,
+                       const struct sm_place *place);
+void sm_store_need_row(struct sm_store *s, const struct sm_weight *w);
 
 /* load.c, store.c */
 size_t sm_use_table_bytes(uint32_t n_expert_max);

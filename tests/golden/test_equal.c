@@ -65,6 +65,7 @@ static bool have_level(const struct equal_case *c, const char *level)
 }
 
 static const char *packed_path; /* NULL: the plain file is run */
+static uint64_t memory_bytes;   /* 0: enough */
 
 static float *run(const struct equal_case *c, const char *level, unsigned threads, unsigned pool,
                   unsigned chunk, size_t n, size_t *n_vocab, smol_error *err)
@@ -78,6 +79,7 @@ static float *run(const struct equal_case *c, const char *level, unsigned thread
     p.chunk = chunk;
     p.ctx = 64;
     p.logit_rows = 3;
+    p.memory_bytes = memory_bytes;
     if (packed_path) return model_logits(packed_path, &p, tokens, n, n_vocab, err);
     return model_logits(source_path(path, sizeof path, c->path), &p, tokens, n, n_vocab, err);
 }
@@ -156,6 +158,36 @@ static void vary_packed(struct comparison *k, const char *const *on, size_t n_on
     packed_path = NULL;
 }
 
+/* With less memory than the dense weights need, down to the least that works: they are streamed. */
+static void vary_streamed(struct comparison *k, const char *const *on, size_t n_on, size_t *n_streamed)
+{
+    char path[512];
+    smol_params p;
+    smol_plan plan;
+    smol_error err = {0};
+    smol_params_default(&p);
+    p.ctx = 64;
+    p.threads = 2;
+    p.chunk = 5;
+    p.logit_rows = 3;
+    (void)source_path(path, sizeof path, k->c->path);
+    p.pool = k->c->floor;
+    if (smol_plan_file(path, &p, &plan, &err) != SMOL_OK) return;
+    const uint64_t full = plan.total_bytes;
+    p.memory_bytes = 1;
+    (void)smol_plan_file(path, &p, &plan, &err); /* streams all it can, and says what that needs */
+    const uint64_t least = plan.needed_bytes;
+    for (unsigned i = 0; i < 3 && least < full; i++) {
+        memory_bytes = least + (full - 1 - least) * i / 2;
+        compare(k, on[n_on - 1], 2, k->c->floor, 5);
+        if (i == 0) compare(k, on[0], 1, k->c->floor, 5);
+        ++*n_streamed;
+    }
+    memory_bytes = 0;
+}
+
+static size_t n_streamed; /* runs in which dense weights did not fit */
+
 static void check(const struct equal_case *c, bool emulated, bool full)
 {
     const char *on[COUNT(levels)];
@@ -175,6 +207,7 @@ static void check(const struct equal_case *c, bool emulated, bool full)
     if (full || (c->cross && !emulated)) vary_all(&k, on, n_on);
     else vary_each(&k, on, n_on, emulated);
     vary_packed(&k, on, n_on);
+    vary_streamed(&k, on, n_on, &n_streamed);
     TAP_OK(k.n_wrong == 0, "%s: %zu variations up to level %s, %zu differ", c->path, k.n_runs,
            on[n_on - 1], k.n_wrong);
     free(want);
@@ -189,5 +222,6 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < COUNT(cases); i++)
         if ((!emulated || cases[i].emulated) && (argc != 2 || strstr(cases[i].path, argv[1])))
             check(&cases[i], emulated, full);
+    TAP_OK(n_streamed > 10, "in %zu runs dense weights were streamed", n_streamed);
     return tap_done();
 }
