@@ -74,6 +74,7 @@ int sm_cmd_plan(const struct sm_options *o, int argc, char **argv)
     smol_error err = {0};
     (void)argc;
     sm_model_params(o, &params);
+    sm_model_learns(o, argv[0], &params);
     params.progress = NULL;
     if (smol_plan_file(argv[0], &params, &plan, &err) != SMOL_OK) return sm_report(&err);
     if (!o->json) print_text(&plan, argv[0]);

@@ -86,7 +86,7 @@ static void print_summary(const struct sm_options *o, const smol_model *m, const
                           uint32_t seed)
 {
     static const char *const reasons[] = {"ended", "stopped at a stop string", "reached the limit",
-                                          "filled the context", "interrupted"};
+                                          "filled the context", "interrupted", "ran out of memory"};
     smol_stats s;
     if (o->quiet) return;
     smol_model_stats(m, &s);
@@ -94,7 +94,11 @@ static void print_summary(const struct sm_options *o, const smol_model *m, const
             (unsigned long long)s.tokens_prompt, s.seconds_prompt,
             (unsigned long long)out->n_tokens,
             s.seconds_decode > 0 ? (double)s.tokens_generated / s.seconds_decode : 0.0);
-    if (s.predicted_tok_s > 0) fprintf(stderr, " (predicted %.1f)", s.predicted_tok_s);
+    if (s.predicted_tok_s > 0 && s.tokens_generated && s.seconds_decode > 0) {
+        const double real = (double)s.tokens_generated / s.seconds_decode;
+        fprintf(stderr, " (predicted %.1f, %+.0f %%)", s.predicted_tok_s,
+                100 * (s.predicted_tok_s / real - 1));
+    }
     fprintf(stderr, ", %s", reasons[out->reason]);
     fprintf(stderr, "\nsmol: memory %.1f of %.1f MiB", (double)s.peak_rss_bytes / 1048576.0,
             (double)s.budget_bytes / 1048576.0);
@@ -103,6 +107,14 @@ static void print_summary(const struct sm_options *o, const smol_model *m, const
                 100.0 * (double)s.expert_misses / (double)s.expert_uses, (double)s.bytes_read * 1e-6,
                 s.demand_wait_seconds);
     if (o->seed < 0 && o->temp > 0) fprintf(stderr, "; seed %u", seed);
+    if (s.prefetch_issued)
+        fprintf(stderr, "\nsmol: looked ahead: %llu experts read early, %llu of them used, %.1f MB for "
+                        "nothing",
+                (unsigned long long)s.prefetch_issued, (unsigned long long)s.prefetch_used,
+                (double)s.prefetch_wasted_bytes * 1e-6);
+    if (s.given_back_bytes)
+        fprintf(stderr, "\nsmol: memory ran short; %.1f MiB of the pools were given back",
+                (double)s.given_back_bytes / 1048576.0);
     fprintf(stderr, "\n");
 }
 
@@ -151,11 +163,13 @@ int sm_cmd_run(const struct sm_options *o, int argc, char **argv)
     if (code != SM_EXIT_DONE) return code;
     sm_catch_interrupt();
     sm_model_params(o, &params);
+    sm_model_learns(o, argv[0], &params);
     smol_status st = smol_model_open(&m, argv[0], &params, &err);
     if (st == SMOL_OK) {
         sm_model_notes(o, m);
         st = answer(o, m, text, n, &printer, &out, &seed, &err);
-        if (st == SMOL_OK && !printer.broken && out.n_tokens) (void)print_text(&printer, "\n", 1);
+        if ((st == SMOL_OK || st == SMOL_NOMEM) && !printer.broken && out.n_tokens)
+            (void)print_text(&printer, "\n", 1);
     }
     sm_progress_clear();
     if (printer.broken && printer.error == EPIPE) code = SM_EXIT_DONE; /* the reader had enough */
@@ -164,7 +178,8 @@ int sm_cmd_run(const struct sm_options *o, int argc, char **argv)
     else if (st == SMOL_CANCELLED) code = 130;
     else if (st != SMOL_OK) code = sm_report(&err);
     else print_summary(o, m, &out, seed);
-    if (m && st == SMOL_OK && !sm_write_stats(o, m)) code = SM_EXIT_FAILED;
+    if (m && (st == SMOL_OK || st == SMOL_NOMEM) && !sm_write_stats(o, m) && code == SM_EXIT_DONE)
+        code = SM_EXIT_FAILED;
     smol_model_free(m);
     free(owned);
     return code;

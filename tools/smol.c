@@ -19,6 +19,7 @@
 #pragma weak sm_cmd_plan
 #pragma weak sm_cmd_eval
 #pragma weak sm_cmd_inspect
+#pragma weak sm_cmd_simulate
 #pragma weak sm_cmd_tokenize
 #pragma weak sm_cmd_bench
 #pragma weak sm_cmd_synth
@@ -48,6 +49,8 @@ static const struct sm_command commands[] = {
      sm_cmd_pack, SM_CMD_PACK, 2, 2, "IN and OUT are needed"},
     {"unpack", "IN OUT", "give back the file that a pack was made from", sm_cmd_unpack, SM_CMD_UNPACK,
      2, 2, "IN and OUT are needed"},
+    {"simulate", "TRACE [--svg FILE]", "replay recorded routing: policies, pool sizes, levers",
+     sm_cmd_simulate, SM_CMD_SIMULATE, 1, 1, "no trace given"},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 

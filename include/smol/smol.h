@@ -61,6 +61,8 @@ typedef enum { SMOL_DRAFT_OFF, SMOL_DRAFT_LOOKUP, SMOL_DRAFT_MTP, SMOL_DRAFT_AUT
  * that called into the library. */
 typedef void (*smol_progress_fn)(void *arg, const char *what, uint64_t done, uint64_t total);
 
+#define SMOL_PREFETCH_AUTO 255u
+
 typedef struct {
     uint64_t memory_bytes;  /* the budget; 0: what the system concedes, less a reserve */
     uint64_t caller_bytes;  /* of it: what the calling program itself will hold beside the model */
@@ -70,6 +72,20 @@ typedef struct {
     unsigned pool;          /* experts held per layer; 0: the plan decides */
     unsigned readers;       /* threads that read experts; 0: the plan decides */
     unsigned logit_rows;    /* rows of logits computed at once by smol_session_score; 0: 1 */
+    unsigned prefetch;      /* layers looked ahead for reads, 0 to 3; SMOL_PREFETCH_AUTO: adaptive */
+    const char *policy;     /* what the pools keep: "lru", "lfu", "lfru"; NULL: the best known */
+    /* List of the experts used most in earlier runs (smol_model_learn): when it is there, pools are
+     * filled from it before the first token. NULL: none. */
+    const char *learned_path;
+    /* Levers that change the answer; zero: off. See docs/pager.md. */
+    float route_bias;          /* added to the choice of experts in the pool */
+    unsigned route_bias_keep;  /* the router's so many best are taken whatever the bias */
+    float route_swap;          /* a missing expert gives way to one in the pool of this share of it */
+    unsigned route_swap_keep;  /* the so many best never do */
+    unsigned experts_used;     /* experts per token, fewer than the model's; 0: the model's */
+    /* Gets a trace of the routing as it comes (store/trace.h has the format); NULL: none. */
+    void (*trace)(void *arg, const void *bytes, size_t n);
+    void *trace_arg;
     smol_kv kv;             /* F16 unless chosen otherwise; Q8_0 is a lossy lever */
     smol_draft draft;       /* of smol_generate */
     float draft_oracle;     /* tests: right drafts with this probability; each answer is first written
@@ -293,7 +309,8 @@ typedef enum {
     SMOL_STOPPED,  /* a stop string */
     SMOL_LENGTH,   /* max_tokens */
     SMOL_FULL,     /* the context is full */
-    SMOL_CANCEL    /* *cancel became true */
+    SMOL_CANCEL,   /* *cancel became true */
+    SMOL_MEMORY    /* the system ran out of memory (the status is NOMEM) */
 } smol_reason;
 
 typedef struct {
@@ -312,7 +329,8 @@ typedef struct {
 
 typedef struct { size_t n_tokens; smol_reason reason; } smol_outcome;
 
-/* Continue the session: sample, print, append, until something ends it. */
+/* Continue the session: sample, print, append, until something ends it. NOMEM: the system ran out of
+ * memory; what was said until then has been handed over. */
 smol_status smol_generate(smol_session *s, smol_sampler *sampler, const smol_generation *g,
                           smol_outcome *out, smol_error *err);
 
@@ -324,7 +342,9 @@ typedef struct {
     uint64_t peak_rss_bytes, budget_bytes, resident_bytes, bytes_read, load_bytes_read;
     unsigned pool_slots_per_layer;
     uint64_t expert_uses, expert_misses;
-    double demand_wait_seconds;
+    uint64_t prefetch_issued, prefetch_used, prefetch_wasted_bytes; /* experts, experts, bytes */
+    uint64_t given_back_bytes;  /* of expert pools, because the system ran short of memory */
+    double demand_wait_seconds; /* all compute threads idle for a read */
     bool direct;             /* all files are read past the page cache */
     const char *file_system; /* its name when it serves such reads badly ("FUSE"), else NULL */
     const char *kernel_level;
@@ -350,6 +370,8 @@ typedef struct {
 /* At most cap slots of pool 0 ... plan.n_pool - 1 are written; returns how many the pool has. Called
  * by the thread that decodes (also from the callbacks of smol_generation and smol_params). */
 size_t smol_model_slots(const smol_model *m, unsigned pool, smol_slot *out, size_t cap);
+/* Add what this run used to the list at `path`, atomically; nothing when no experts are paged. */
+smol_status smol_model_learn(const smol_model *m, const char *path, smol_error *err);
 
 /* What the library would tell a person while it works, one line at a time ("model.gguf: the file
  * system refused a direct read …"); it never prints by itself. fn may be called from any thread.

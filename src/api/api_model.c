@@ -10,7 +10,10 @@
 
 const char *smol_version(void) { return "0.1.0"; }
 
-void smol_params_default(smol_params *p) { *p = (smol_params){.kv = SMOL_KV_F16}; }
+void smol_params_default(smol_params *p)
+{
+    *p = (smol_params){.kv = SMOL_KV_F16, .prefetch = SMOL_PREFETCH_AUTO};
+}
 
 smol_status smol_model_open(smol_model **out, const char *path, const smol_params *p, smol_error *err)
 {
@@ -70,6 +73,11 @@ size_t smol_model_slots(const smol_model *m, unsigned pool, smol_slot *out, size
                                                                    : SMOL_SLOT_EMPTY)};
     }
     return n;
+}
+
+smol_status smol_model_learn(const smol_model *m, const char *path, smol_error *err)
+{
+    return sm_engine_learn(&m->engine, path, err);
 }
 
 void smol_notes_set(smol_note_fn fn, void *arg) { sm_log_set(fn, arg); }

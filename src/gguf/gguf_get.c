@@ -181,3 +181,5 @@ bool sm_gguf_next_str(const struct sm_kv *kv, uint64_t *cursor, struct sm_str *o
     *cursor += 8 + n;
     return true;
 }
+
+bool sm_gguf_is_whole(const struct sm_gguf *g) { return !g->cut; }

@@ -47,6 +47,7 @@ struct sm_gguf {
     size_t n_files;
     uint64_t seed;
     uint64_t data_at; /* of the file parsed last */
+    bool cut;         /* weights beyond the end of the file are accepted */
     uint32_t version, alignment;
     struct sm_pack *pack; /* NULL: not a pack */
 };

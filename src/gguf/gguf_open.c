@@ -28,7 +28,7 @@ out:
     return st;
 }
 
-static smol_status open_one(struct sm_gguf **out, const char *path, smol_error *err)
+static smol_status open_one(struct sm_gguf **out, const char *path, bool cut, smol_error *err)
 {
     struct sm_cursor c = {0};
     struct sm_file *f = NULL;
@@ -39,6 +39,7 @@ static smol_status open_one(struct sm_gguf **out, const char *path, smol_error *
     SM_TRY_OUT(st, sm_file_open(&f, path, false, err));
     SM_TRY_OUT(st, sm_gguf_alloc(&p, sizeof *g, err));
     g = p;
+    g->cut = cut;
     sm_cursor_file(&c, f, err);
     SM_TRY_OUT(st, sm_gguf_set_file(g, path, sm_file_size(f), err));
     SM_TRY_OUT(st, sm_gguf_read(g, &c, err));
@@ -115,7 +116,7 @@ static smol_status open_part(struct sm_gguf **out, const char *path, uint64_t i,
     struct sm_gguf *g = NULL;
     struct split s;
     smol_status st;
-    SM_TRY_OUT(st, open_one(&g, path, &inner));
+    SM_TRY_OUT(st, open_one(&g, path, false, &inner));
     SM_TRY_OUT(st, read_split(g, &s, &inner));
     if (g->pack) {
         st = SM_FAIL(&inner, FORMAT, "it is a pack, which has no parts");
@@ -247,7 +248,7 @@ smol_status sm_gguf_open(struct sm_gguf **out, const char *path, smol_error *err
     struct sm_gguf *g;
     struct split set;
     *out = NULL;
-    SM_TRY(open_one(&g, path, err));
+    SM_TRY(open_one(&g, path, false, err));
     smol_status st = read_split(g, &set, err);
     if (st == SMOL_OK && set.count > 1) st = check_name(path, &set, err);
     if (st != SMOL_OK) {
@@ -257,4 +258,16 @@ smol_status sm_gguf_open(struct sm_gguf **out, const char *path, smol_error *err
     if (set.count > 1) return open_set(out, g, path, &set, err);
     *out = g;
     return SMOL_OK;
+}
+
+smol_status sm_gguf_open_header(struct sm_gguf **out, const char *path, smol_error *err)
+{
+    smol_error whole = {0};
+    *out = NULL;
+    const smol_status st = sm_gguf_open(out, path, &whole);
+    if (st == SMOL_OK) return st;
+    smol_error cut = {0};
+    if (open_one(out, path, true, &cut) == SMOL_OK) return SMOL_OK;
+    if (err && err->code == SMOL_OK) *err = whole;
+    return st;
 }

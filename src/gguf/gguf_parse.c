@@ -440,6 +440,6 @@ smol_status sm_gguf_read(struct sm_gguf *g, struct sm_cursor *c, smol_error *err
     SM_TRY(make_tables(g, &first));
     SM_TRY(fill_tables(g, &first));
     SM_TRY(index_names(g, err));
-    SM_TRY(sm_gguf_check_layout(g, c->size, err));
-    return sm_gguf_read_pack(g, c->size, err);
+    SM_TRY(sm_gguf_check_layout(g, g->cut ? UINT64_MAX : c->size, err));
+    return sm_gguf_read_pack(g, g->cut ? UINT64_MAX : c->size, err);
 }

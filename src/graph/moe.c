@@ -2,8 +2,10 @@
 /* Mixture of experts. One token: the chosen experts are computed in the order in which they are in
  * RAM, side by side, and added up in ascending index. Several tokens (a prompt wave): expert by
  * expert in ascending index, each with all of its tokens, so that each is read at most once. */
+#include "graph/ahead.h"
 #include "graph/ffn.h"
 #include "base/fmath.h"
+#include "store/trace.h"
 
 #include <assert.h>
 #include <string.h>
@@ -15,8 +17,25 @@ static void route_token(void *arg, uint32_t t, unsigned worker)
     const struct route_job *j = arg;
     const uint32_t k = j->m->router.n_used;
     (void)worker;
-    sm_route(j->g->kern, &j->m->router, j->g->router + (size_t)t * sm_pad8(j->m->router.n_expert),
-             j->g->chosen + (size_t)t * k, j->g->weight + (size_t)t * k);
+    sm_route(j->g->kern, &j->m->router, sm_pager_held(j->g->store, j->m->pool),
+             j->g->router + (size_t)t * sm_pad8(j->m->router.n_expert), j->g->chosen + (size_t)t * k,
+             j->g->weight + (size_t)t * k);
+}
+
+/* Route all tokens and tell the store, in their order. A lever looks at the logical pool, which every
+ * token moves on: then one token after the other, as decoding would. */
+static void route(struct sm_graph *g, const struct sm_moe *m, uint32_t n_tok)
+{
+    const uint32_t k = m->router.n_used;
+    const bool in_turn = sm_lever_on(&m->router.lever);
+    struct route_job j = {g, m};
+    if (!in_turn) sm_graph_for(g, n_tok, route_token, &j);
+    for (uint32_t t = 0; t < n_tok; t++) {
+        if (in_turn) route_token(&j, t, 0);
+        sm_pager_note(g->store, m->pool, g->chosen + (size_t)t * k, k);
+        if (g->trace)
+            sm_trace_scores(g->trace, m->pool, g->router + (size_t)t * sm_pad8(m->router.n_expert));
+    }
 }
 
 /* The product of one matrix of an expert. */
@@ -250,14 +269,13 @@ smol_status sm_moe_run(struct sm_graph *g, const struct sm_moe *m, struct sm_row
     const uint32_t n_tok = in->n_tok, k = m->router.n_used, n_embd = g->dims.n_embd;
     unsigned n_touched = k;
     smol_status st;
+    SM_TRY(sm_store_guard_look(g->store, err));
     sm_graph_linear(g, m->router_w, m->router_b, in, g->router, sm_pad8(m->router.n_expert));
-    struct route_job rj = {g, m};
-    sm_graph_for(g, n_tok, route_token, &rj);
-    for (uint32_t t = 0; t < n_tok; t++)
-        sm_pager_note(g->store, m->pool, g->chosen + (size_t)t * k, k);
+    route(g, m, n_tok);
     if (n_tok > 1) n_touched = sort_uses(g, m, n_tok);
     sm_pager_begin(g->store, m->pool, n_tok > 1 ? g->touched : g->chosen, n_touched,
                    n_tok > 1 ? SM_ORDER_ASCENDING : SM_ORDER_ARRIVAL);
+    if (n_tok == 1) sm_ahead_routed(g, m->pool, g->chosen, k);
     if (m->has_shared) sm_ffn_run(g, &m->shared, in, y); /* computed while reads are under way */
     st = n_tok > 1 ? run_wave(g, m, in, n_touched, err) : run_token(g, m, in, err);
     sm_pager_end(g->store);

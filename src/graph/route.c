@@ -39,42 +39,6 @@ static void score_all(const struct sm_kern *k, const struct sm_router *r, float 
     }
 }
 
-/* Index of the largest value that is not taken; ties and NaN go to the lower index. */
-static uint32_t pick_best(const float *v, const bool *taken, uint32_t n)
-{
-    uint32_t best = UINT32_MAX;
-    for (uint32_t i = 0; i < n; i++)
-        if (!taken[i] && (best == UINT32_MAX || v[i] > v[best])) best = i;
-    return best;
-}
-
-/* Worth of a group: its largest plus its second largest value (alone: the largest). */
-static float group_worth(const float *c, uint32_t n)
-{
-    float first = -INFINITY, second = -INFINITY;
-    for (uint32_t i = 0; i < n; i++) {
-        if (c[i] > first) {
-            second = first;
-            first = c[i];
-        } else if (c[i] > second) {
-            second = c[i];
-        }
-    }
-    return n > 1 ? first + second : first;
-}
-
-/* Mark the experts of the groups that lose as taken. */
-static void close_groups(const struct sm_router *r, const float *c, bool *taken)
-{
-    const uint32_t size = r->n_expert / r->n_group;
-    float worth[SM_MAX_GROUPS];
-    bool open[SM_MAX_GROUPS] = {false};
-    for (uint32_t i = 0; i < r->n_group; i++) worth[i] = group_worth(c + i * size, size);
-    for (uint32_t i = 0; i < r->n_group_used; i++)
-        open[pick_best(worth, open, r->n_group)] = true;
-    for (uint32_t i = 0; i < r->n_expert; i++) taken[i] = !open[i / size];
-}
-
 static void weigh(const struct sm_router *r, const float *s, const uint16_t *ids, float *w)
 {
     const uint32_t k = r->n_used;
@@ -98,22 +62,34 @@ static void weigh(const struct sm_router *r, const float *s, const uint16_t *ids
         for (uint32_t i = 0; i < k; i++) w[i] = w[i] * r->scale;
 }
 
-void sm_route(const struct sm_kern *k, const struct sm_router *r, float *logits, uint16_t *ids,
-              float *weights)
+static void choose(const struct sm_kern *k, const struct sm_router *r, const uint8_t *held,
+                   float *logits, uint16_t *ids, uint32_t n)
 {
-    const uint32_t n = r->n_expert;
-    float choice[SM_MAX_EXPERTS];
-    bool taken[SM_MAX_EXPERTS] = {false};
-    bool chosen[SM_MAX_EXPERTS] = {false};
-    uint32_t at = 0;
+    const struct sm_choice c = {r->n_expert, r->n_used, r->n_group, r->n_group_used, r->bias};
     score_all(k, r, logits);
-    for (uint32_t i = 0; i < n; i++) choice[i] = r->bias ? logits[i] + r->bias[i] : logits[i];
-    if (r->n_group > 1) close_groups(r, choice, taken);
-    for (uint32_t i = 0; i < r->n_used; i++) {
-        const uint32_t best = pick_best(choice, taken, n);
-        taken[best] = chosen[best] = true;
+    sm_choose(&c, &r->lever, held, logits, ids, n);
+}
+
+void sm_route_rank(const struct sm_kern *k, const struct sm_router *r, const uint8_t *held,
+                   float *logits, uint16_t *ids, uint32_t n)
+{
+    choose(k, r, held, logits, ids, n);
+}
+
+static void sort_ids(uint16_t *ids, uint32_t n)
+{
+    for (uint32_t i = 1; i < n; i++) {
+        const uint16_t id = ids[i];
+        uint32_t at = i;
+        for (; at > 0 && ids[at - 1] > id; at--) ids[at] = ids[at - 1];
+        ids[at] = id;
     }
-    for (uint32_t i = 0; i < n; i++)
-        if (chosen[i]) ids[at++] = (uint16_t)i;
+}
+
+void sm_route(const struct sm_kern *k, const struct sm_router *r, const uint8_t *held, float *logits,
+              uint16_t *ids, float *weights)
+{
+    choose(k, r, held, logits, ids, r->n_used);
+    sort_ids(ids, r->n_used);
     weigh(r, logits, ids, weights);
 }

@@ -27,6 +27,14 @@ static uint64_t budget_of(const smol_params *p)
     return all > reserve ? all - reserve : 1;
 }
 
+/* What must stay free while running: 1/256 of the budget, 2 to 16 MiB. Less than the reserve of the
+ * budget, so that ordinary ups and downs of the system are ignored. */
+static uint64_t guard_reserve(const struct sm_engine *e)
+{
+    const uint64_t r = e->plan.total_bytes / 256, least = (uint64_t)2 << 20, most = (uint64_t)16 << 20;
+    return r < least ? least : r > most ? most : r;
+}
+
 static enum sm_kv_type kv_type_of(const smol_params *p)
 {
     switch (p->kv) {
@@ -37,6 +45,46 @@ static enum sm_kv_type kv_type_of(const smol_params *p)
     return SM_KV_F16;
 }
 
+static smol_status set_levers(struct sm_engine *e, const smol_params *p, smol_error *err)
+{
+    const struct sm_lever lever = {p->route_bias, p->route_bias_keep, p->route_swap, p->route_swap_keep};
+    struct sm_hparams *hp = &e->model->hp;
+    if (p->experts_used > hp->n_used)
+        return SM_FAIL(err, ARG, "%u experts per token: this model uses %u", p->experts_used, hp->n_used);
+    if (p->experts_used && p->experts_used < hp->n_used) {
+        (void)snprintf(e->lever_text[0], sizeof e->lever_text[0], "experts-used %u of %u",
+                       p->experts_used, hp->n_used);
+        hp->n_used = p->experts_used;
+    }
+    if (hp->n_expert && p->route_bias != 0)
+        (void)snprintf(e->lever_text[1], sizeof e->lever_text[1], "route-bias %g, best %u kept",
+                       (double)p->route_bias, p->route_bias_keep);
+    if (hp->n_expert && p->route_swap > 0)
+        (void)snprintf(e->lever_text[2], sizeof e->lever_text[2], "route-swap %g, best %u kept",
+                       (double)p->route_swap, p->route_swap_keep);
+    for (uint32_t i = 0; i < hp->n_layer; i++) {
+        if (!e->model->layers[i].is_moe) continue;
+        e->model->layers[i].moe.router.lever = lever;
+        e->model->layers[i].moe.router.n_used = hp->n_used;
+    }
+    return SMOL_OK;
+}
+
+/* Begin the trace, when one is wanted. */
+static void begin_trace(struct sm_engine *e, const smol_params *p)
+{
+    const struct sm_hparams *hp = &e->model->hp;
+    const float *bias[SM_TRACE_LAYERS];
+    uint32_t n = 0;
+    if (!p->trace || !hp->n_expert || hp->n_expert > SM_TRACE_EXPERTS) return;
+    for (uint32_t i = 0; i < hp->n_layer && n < SM_TRACE_LAYERS; i++)
+        if (e->model->layers[i].is_moe) bias[n++] = e->model->layers[i].moe.router.bias;
+    const struct sm_trace_shape shape = {n, hp->n_expert, hp->n_used, hp->n_group, hp->n_group_used};
+    e->trace = (struct sm_trace){.put = p->trace, .arg = p->trace_arg};
+    sm_trace_begin(&e->trace, &shape, bias);
+    e->graph.trace = &e->trace;
+}
+
 /* ---- header: everything that is known before memory is planned --------------------------------- */
 
 /* Store and model; once more without the next-token block when it does not pay. */
@@ -44,6 +92,7 @@ static smol_status declare_model(struct sm_engine *e, const smol_params *p, bool
                                  smol_error *err)
 {
     struct sm_store_options so = {.kern = &e->kern, .verify = p->verify,
+                                  .policy = p->policy ? p->policy : "lfu",
                                   .flash_mb_s = p->flash_mb_s, .flash_latency_us = p->flash_us};
     if (sm_profile_find(p->device_profile, sm_gguf_file_path(e->gguf, 0), &e->flash))
         so.piece_bytes = e->flash.piece_bytes;
@@ -54,7 +103,7 @@ static smol_status declare_model(struct sm_engine *e, const smol_params *p, bool
     SM_TRY(sm_store_new(&e->store, e->gguf, &so, err));
     SM_TRY(sm_model_new(&e->model, e->gguf, e->store, want_next, err));
     e->model->ring_slack = e->n_draft;
-    return SMOL_OK;
+    return set_levers(e, p, err);
 }
 
 static smol_status read_header(struct sm_engine *e, const char *path, const smol_params *p,
@@ -63,6 +112,10 @@ static smol_status read_header(struct sm_engine *e, const char *path, const smol
     uint32_t levels = 0;
     if (p->kv < SMOL_KV_F32 || p->kv > SMOL_KV_Q8_0)
         return SM_FAIL(err, ARG, "unknown KV format %d", (int)p->kv);
+    if (p->prefetch > SM_AHEAD_MAX && p->prefetch != SMOL_PREFETCH_AUTO)
+        return SM_FAIL(err, ARG, "looking %u layers ahead: 0 to %u is possible", p->prefetch,
+                       SM_AHEAD_MAX);
+    e->ahead_depth = p->prefetch == SMOL_PREFETCH_AUTO ? SM_AHEAD_AUTO : p->prefetch;
     e->kv_type = kv_type_of(p);
     e->logit_rows = p->logit_rows ? p->logit_rows : 1;
     if (p->draft < SMOL_DRAFT_OFF || p->draft > SMOL_DRAFT_AUTO || !(p->draft_oracle >= 0) ||
@@ -79,13 +132,15 @@ static smol_status read_header(struct sm_engine *e, const char *path, const smol
     SM_TRY(sm_cpu_pick(p->cpu, &levels, err));
     sm_kern_init(&e->kern, levels);
     sm_cpu_float_mode();
-    SM_TRY(sm_gguf_open(&e->gguf, path, err));
+    if (plan_only) SM_TRY(sm_gguf_open_header(&e->gguf, path, err));
+    else SM_TRY(sm_gguf_open(&e->gguf, path, err));
     if (sm_gguf_find(e->gguf, "tokenizer.ggml.model"))
         SM_TRY(sm_tok_new(&e->tok, e->gguf, err));
     sm_gguf_drop_arrays(e->gguf);
     SM_TRY(declare_model(e, p, p->draft == SMOL_DRAFT_MTP || p->draft == SMOL_DRAFT_AUTO, err));
     if (p->draft == SMOL_DRAFT_MTP && !e->model->have_next)
         return SM_FAIL(err, UNSUPPORTED, "this model has no next-token block to draft with");
+    SM_TRY(sm_engine_read_learned(e, p->learned_path, err));
     if (e->tok && sm_tok_n_vocab(e->tok) > e->model->hp.n_vocab)
         return SM_FAIL(err, FORMAT, "the vocabulary has %u tokens, the embedding only %u rows",
                        sm_tok_n_vocab(e->tok), e->model->hp.n_vocab);
@@ -168,12 +223,15 @@ static smol_status make_plan(struct sm_engine *e, const smol_params *p, struct s
         .kv_bytes_per_token = sm_model_kv_bytes(m, e->kv_type) + sizeof *e->tokens,
         .kv_fixed_bytes = (uint64_t)sm_model_n_blocks(m) * 2 * SM_ALIGN + SM_ALIGN,
         .scratch_bytes = scratch_bytes, .scratch_arg = e, .ctx_model = m->hp.n_ctx_train,
+        .ahead_bytes = e->ahead_depth ? sm_model_ahead_bytes(m) : 0,
+        .ahead_insist = e->ahead_depth != SM_AHEAD_AUTO,
         .ctx_user = p->ctx, .chunk_user = e->stream_chunk ? e->stream_chunk : p->chunk,
         .pool_user = p->pool, .readers_user = p->readers ? p->readers : e->flash.n_readers,
         .dense_bytes_per_token = dense_bytes_per_token(e),
         .expert_bytes_per_token =
             pool ? (uint64_t)n_pools * m->hp.n_used * pool->expert_file_bytes : 0,
-        .ram_mb_s = speeds.ram_mb_s, .flash_mb_s = speeds.flash_mb_s};
+        .ram_mb_s = speeds.ram_mb_s, .flash_mb_s = speeds.flash_mb_s,
+        .miss_learned = sm_engine_miss_learned, .miss_arg = e};
     if (in.n_threads > 64) in.n_threads = 64;
     e->plan.n_threads = in.n_threads;
     sm_store_sizes(e->store, 1, &in.store);
@@ -291,7 +349,7 @@ smol_status sm_engine_plan(const char *path, const smol_params *p, smol_plan *ou
     struct sm_engine e = {0};
     smol_status st;
     *out = (smol_plan){0};
-    SM_TRY_OUT(st, read_header(&e, path, p, err));
+    SM_TRY_OUT(st, read_header(&e, path, p, true, err));
     st = plan_and_measure(&e, p, err);
     *out = e.plan_info;
 out:
@@ -347,6 +405,11 @@ static smol_status load_weights(struct sm_engine *e, smol_error *err)
         slots[i] = sm_plan_slots(&e->plan, sm_store_pool(e->store, i)->n_expert);
     SM_TRY(sm_store_load(e->store, &sp, err));
     sm_model_ready(e->model);
+    if (!e->plan.ahead) return SMOL_OK;
+    e->ahead_mem = sm_mem_new((size_t)e->plan.ahead_bytes);
+    if (!e->ahead_mem) return SM_FAIL(err, NOMEM, "no memory for looking ahead");
+    sm_model_ahead(e->model, &e->ahead, e->ahead_depth, e->ahead_mem);
+    e->graph.ahead = &e->ahead;
     return SMOL_OK;
 }
 
@@ -355,20 +418,26 @@ smol_status sm_engine_open(struct sm_engine *e, const char *path, const smol_par
 {
     const uint64_t start = sm_now_ns();
     memset(e, 0, sizeof *e);
-    SM_TRY(read_header(e, path, p, err));
+    SM_TRY(read_header(e, path, p, false, err));
     SM_TRY(plan_and_measure(e, p, err));
     SM_TRY(take_memory(e, err));
     SM_TRY(load_weights(e, err));
     sm_draft_init(&e->draft, (enum sm_draft_mode)p->draft, e->model->have_next);
+    SM_TRY(sm_engine_warm(e, p, err));
+    sm_engine_drop_learned(e);
+    begin_trace(e, p);
+    sm_store_guard(e->store, guard_reserve(e), e->model->hp.n_used + 1);
     e->ns_load = sm_now_ns() - start;
     return SMOL_OK;
 }
 
 void sm_engine_close(struct sm_engine *e)
 {
+    if (e->model) sm_engine_drop_learned(e);
     sm_store_free(e->store);
     sm_pool_free(e->pool);
     if (e->model) sm_mem_free(e->state, sm_model_n_blocks(e->model) * sizeof *e->state);
+    sm_mem_free(e->ahead_mem, (size_t)e->plan.ahead_bytes);
     sm_mem_free(e->scratch, e->scratch_bytes);
     sm_mem_free(e->session, e->session_bytes);
     sm_model_free(e->model);
@@ -418,10 +487,16 @@ void sm_engine_stats(const struct sm_engine *e, smol_stats *out)
         .budget_bytes = e->plan.budget_bytes, .resident_bytes = e->plan.resident_bytes,
         .bytes_read = s.bytes_read, .load_bytes_read = s.load_bytes_read,
         .pool_slots_per_layer = e->plan.n_slots, .expert_uses = s.expert_uses,
-        .expert_misses = s.expert_misses, .demand_wait_seconds = (double)s.demand_wait_ns * 1e-9,
-        .direct = s.direct, .file_system = sm_file_system_hint(sm_gguf_file_path(e->gguf, 0)),
-        .kernel_level = e->kern.level, .draft_proposed = e->draft.proposed,
-        .draft_accepted = e->draft.accepted, .draft_gain = sm_draft_gain(&e->draft),
+        .expert_misses = s.expert_misses, .prefetch_issued = s.prefetch_issued,
+        .prefetch_used = s.prefetch_used, .prefetch_wasted_bytes = s.prefetch_wasted_bytes,
+        .demand_wait_seconds = (double)s.demand_wait_ns * 1e-9,
+        .given_back_bytes = s.given_back_bytes, .direct = s.direct,
+        .file_system = sm_file_system_hint(sm_gguf_file_path(e->gguf, 0)),
+        .kernel_level = e->kern.level,
+        .draft_proposed = e->draft.proposed, .draft_accepted = e->draft.accepted,
+        .draft_gain = sm_draft_gain(&e->draft),
         .predicted_tok_s = e->plan.tok_s_predicted};
     if (e->kv_type == SM_KV_Q8_0) out->loss_levers[out->n_loss_levers++] = "kv q8_0";
+    for (unsigned i = 0; i < 3; i++)
+        if (e->lever_text[i][0]) out->loss_levers[out->n_loss_levers++] = e->lever_text[i];
 }

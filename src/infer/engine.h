@@ -5,9 +5,11 @@
 #define SM_ENGINE_H
 
 #include "infer/draft.h"
+#include "graph/ahead.h"
 #include "model/model.h"
 #include "store/device_profile.h"
 #include "store/plan.h"
+#include "store/trace.h"
 #include "tok/tok.h"
 
 /* The next-token block beside the session, see speculate.c. */
@@ -26,11 +28,17 @@ struct sm_engine {
     struct sm_store *store;
     struct sm_model *model;
     struct sm_graph graph;
+    struct sm_look ahead;
+    uint32_t ahead_depth;
+    struct sm_trace trace;
+    float *learned; /* uses per 1000 tokens [pools][n_expert], until the model is open; or NULL */
+    uint8_t *ahead_mem; /* plan.ahead_bytes */
     struct sm_plan plan;
     struct sm_flash_profile flash; /* of the file's device; device 0: not known */
     uint32_t stream_chunk; /* tokens per sweep when dense weights are streamed; 0: they are not */
     smol_plan plan_info; /* the same for the public header */
     enum sm_kv_type kv_type;
+    char lever_text[3][48]; /* of the levers on routing that are on; "": off */
     uint32_t logit_rows;
     uint32_t n_draft; /* tokens drafted at once, at most; 0: no drafts */
     const volatile bool *cancel;
@@ -74,6 +82,14 @@ SM_NODISCARD smol_status sm_engine_run(struct sm_engine *e, const int32_t *token
 SM_NODISCARD smol_status sm_engine_try(struct sm_engine *e, const int32_t *tokens, uint32_t n_tok,
                                        uint32_t pos0, smol_error *err);
 void sm_engine_keep(struct sm_engine *e, uint32_t n);
+/* What earlier runs used (engine_learn.c): read the list into e->learned when there is a good one, and
+ * give it back; the misses it promises (for the plan, arg: the engine); fill the pools from it. */
+SM_NODISCARD smol_status sm_engine_read_learned(struct sm_engine *e, const char *path, smol_error *err);
+void sm_engine_drop_learned(struct sm_engine *e);
+double sm_engine_miss_learned(void *arg, uint32_t n_slots);
+SM_NODISCARD smol_status sm_engine_warm(struct sm_engine *e, const smol_params *p, smol_error *err);
+/* See smol_model_learn. */
+SM_NODISCARD smol_status sm_engine_learn(const struct sm_engine *e, const char *path, smol_error *err);
 void sm_engine_stats(const struct sm_engine *e, smol_stats *out);
 
 #endif

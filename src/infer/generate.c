@@ -95,6 +95,10 @@ static smol_status write_answer(struct sm_session *s, struct sm_sampler *sampler
             if (err) *err = (smol_error){0};
             break;
         }
+        if (st == SMOL_NOMEM) { /* the guard: what was said so far is given out whole */
+            reason = SMOL_MEMORY;
+            break;
+        }
         if (st != SMOL_OK) goto out;
     }
     if (reason != SMOL_STOPPED) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "model/model.h"
+#include "graph/ahead.h"
 #include "model/bind.h"
 
 #include <stdio.h>
@@ -267,4 +268,24 @@ void sm_model_state_layout(const struct sm_model *m, struct sm_arena *a, struct 
         case SM_MIXER_DELTA: break;
         }
     }
+}
+
+static uint32_t n_moe(const struct sm_model *m)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < m->hp.n_layer; i++) n += m->layers[i].is_moe;
+    return n;
+}
+
+size_t sm_model_ahead_bytes(const struct sm_model *m)
+{
+    return n_moe(m) ? sm_ahead_bytes(n_moe(m), m->hp.n_embd, m->hp.n_expert) : 0;
+}
+
+void sm_model_ahead(const struct sm_model *m, struct sm_look *a, uint32_t depth, void *mem)
+{
+    sm_ahead_init(a, depth, n_moe(m), m->hp.n_embd, m->hp.n_expert, m->hp.eps, mem);
+    for (uint32_t i = 0; i < m->hp.n_layer; i++)
+        if (m->layers[i].is_moe)
+            sm_ahead_add(a, m->layers[i].moe.pool, &m->layers[i].moe, values(m->layers[i].ffn_norm));
 }

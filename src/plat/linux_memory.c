@@ -38,6 +38,11 @@ void sm_pages_free(void *p, size_t n)
     if (p) (void)munmap(p, sm_round_up(n, sm_page_bytes()));
 }
 
+void sm_pages_drop(void *p, size_t n)
+{
+    (void)madvise(p, n & ~(sm_page_bytes() - 1), MADV_DONTNEED);
+}
+
 const char *sm_file_system_hint(const char *path)
 {
     static const struct {

@@ -95,6 +95,8 @@ void sm_memory_probe(struct sm_memory *out);
 /* An anonymous arena of n bytes, page-aligned, allocated and touched once. */
 SM_NODISCARD smol_status sm_pages_new(void **out, size_t n, smol_error *err);
 void sm_pages_free(void *p, size_t n);
+/* Give whole pages of an arena back to the system; they read as zeros (and cost again) when touched. */
+void sm_pages_drop(void *p, size_t n);
 
 /* Name of the file system behind a path when it is one that serves direct reads badly ("FUSE",
  * "tmpfs"), else NULL. */

@@ -145,7 +145,7 @@ static smol_status new_pool(struct sm_store *s, struct sm_expert_pool *p, uint32
     p->table_bytes = sm_slots_table_bytes(n);
     p->tables = sm_mem_new(p->table_bytes);
     if (!p->tables) return SM_FAIL(err, NOMEM, "no memory for the table of a pool");
-    sm_slots_init(p, &sm_policy_lru);
+    sm_slots_init(p, s->policy);
     if (p->complete) s->sched.bulk.bytes_total += p->info.expert_file_bytes * n;
     return SMOL_OK;
 }

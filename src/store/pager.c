@@ -44,7 +44,8 @@ static struct sm_slot *slot_of_item(const struct sm_use *u, unsigned i)
 static void pin(struct sm_store *s, struct sm_use *u, unsigned i, struct sm_slot *sl)
 {
     sl->pins++;
-    sl->ahead = false;
+    u->pool->n_guess_used += sl->guess;
+    sl->ahead = sl->guess = false;
     if (sl->state == SM_SLOT_LOADING) sm_sched_raise(&s->sched, sl, SM_IO_DEMAND);
     u->slot[i] = (uint16_t)sm_slot_index(u->pool, sl);
     u->state[i] = SM_ITEM_PINNED;
@@ -143,7 +144,7 @@ static bool is_here(const struct sm_expert_pool *p, uint16_t expert)
 static unsigned surplus(const struct sm_use *u, unsigned n_missing, unsigned n_after)
 {
     if (u->order != SM_ORDER_ASCENDING || !n_missing) return 0;
-    const uint32_t n_slots = u->pool->n_slots;
+    const uint32_t n_slots = sm_pool_live(u->pool);
     const unsigned transit = n_slots > AHEAD + 1 && n_missing > 1 ? AHEAD : 1;
     return n_after + transit > n_slots ? n_after + transit - n_slots : 0;
 }
@@ -158,6 +159,7 @@ void sm_pager_begin(struct sm_store *s, uint32_t pool, const uint16_t *ids, unsi
     assert(n <= p->info.n_expert);
     lock(s);
     u->active = true;
+    u->count++;
     u->pool = p;
     u->order = order;
     u->n = n;
@@ -379,13 +381,27 @@ void sm_pager_note(struct sm_store *s, uint32_t pool, const uint16_t *ids, unsig
     if (!p->complete) s->stats.expert_misses += sm_policy_touch(&p->policy, ids, k);
 }
 
+const uint8_t *sm_pager_held(const struct sm_store *s, uint32_t pool)
+{
+    return s->pool[pool]->policy.held;
+}
+
 void sm_pager_reset_stats(struct sm_store *s)
 {
     const uint64_t load_bytes_read = s->stats.load_bytes_read;
     lock(s);
     s->stats = (struct sm_store_stats){.load_bytes_read = load_bytes_read};
+    s->sched.busy_ns = 0;
+    s->sched.busy_since_ns = sm_now_ns();
+    for (uint32_t i = 0; i < s->n_pools; i++)
+        s->pool[i]->n_guessed = s->pool[i]->n_guess_used = s->pool[i]->guess_wasted_bytes = 0;
     s->read_base = sm_store_file_bytes(s);
     unlock(s);
+}
+
+bool sm_pager_complete(const struct sm_store *s, uint32_t pool)
+{
+    return s->pool[pool]->complete;
 }
 
 /* Slots that speculation holds: being read, or read and not used yet. */
@@ -395,9 +411,16 @@ static uint32_t n_speculative(const struct sm_expert_pool *p)
     for (uint32_t i = 0; i < p->n_slots; i++) {
         const struct sm_slot *sl = &p->slot[i];
         n += sl->state == SM_SLOT_DRAINING || (!sl->pins && sl->state == SM_SLOT_LOADING) ||
-             (!sl->pins && sl->state == SM_SLOT_READY && sl->ahead);
+             (!sl->pins && sl->state == SM_SLOT_READY && sl->ahead && sl->guess);
     }
     return n;
+}
+
+/* How many uses from now the pool's turn comes, the pools taking turns in order. */
+static uint64_t distance(const struct sm_store *s, const struct sm_expert_pool *p)
+{
+    const uint32_t last = s->use.pool ? s->use.pool->index : s->n_pools - 1;
+    return p->index > last ? p->index - last : p->index + s->n_pools - last;
 }
 
 static bool ask_one(struct sm_store *s, struct sm_expert_pool *p, uint16_t expert,
@@ -406,18 +429,21 @@ static bool ask_one(struct sm_store *s, struct sm_expert_pool *p, uint16_t exper
     if (p->slot_of[expert] != SM_NO_SLOT) {
         struct sm_slot *sl = &p->slot[p->slot_of[expert]];
         if (sl->failed) return false;
+        if (!sl->queued) sl->due = s->use.count + distance(s, p);
         if (sl->state == SM_SLOT_DRAINING) sm_slot_revive(s, sl, io_class);
         if (sl->state == SM_SLOT_LOADING) sm_sched_raise(&s->sched, sl, io_class);
+        if (sl->state == SM_SLOT_READY) sl->io_class = (uint8_t)io_class;
         sl->ahead = !sl->pins;
         return true;
     }
-    if (n_speculative(p) + p->k_max >= p->n_slots) return false;
+    if (n_speculative(p) + p->k_max >= sm_pool_live(p)) return false;
     struct sm_slot *sl = empty_slot(p);
     if (!sl) {
         sl = sm_slots_victim(p);
         if (!sl || sl->ahead) return false;
         sm_slot_clear(p, sl);
     }
+    sl->due = s->use.count + distance(s, p);
     sm_slot_start(s, p, sl, expert, io_class);
     return true;
 }
@@ -439,6 +465,38 @@ unsigned sm_pager_ask(struct sm_store *s, uint32_t pool, const uint16_t *ids, un
     return coming;
 }
 
+unsigned sm_pager_missing(struct sm_store *s, uint32_t pool, const uint16_t *ids, unsigned n,
+                          uint16_t *out)
+{
+    assert(pool < s->n_pools);
+    const struct sm_expert_pool *p = s->pool[pool];
+    unsigned missing = 0;
+    if (p->complete) return 0;
+    lock(s);
+    for (unsigned i = 0; i < n; i++)
+        if (p->slot_of[ids[i]] == SM_NO_SLOT) out[missing++] = ids[i];
+    unlock(s);
+    return missing;
+}
+
+static void forget(struct sm_store *s, struct sm_expert_pool *p, struct sm_slot *sl)
+{
+    sl->ahead = false;
+    if (sl->state == SM_SLOT_LOADING && !sl->pins) sm_slot_cancel(s, p, sl);
+}
+
+void sm_pager_settle(struct sm_store *s, uint32_t pool)
+{
+    assert(pool < s->n_pools);
+    struct sm_expert_pool *p = s->pool[pool];
+    if (p->complete) return;
+    lock(s);
+    for (uint32_t i = 0; i < p->n_slots; i++)
+        if (p->slot[i].ahead && p->slot[i].io_class != SM_IO_WARM) forget(s, p, &p->slot[i]);
+    sm_slots_check(s, p);
+    unlock(s);
+}
+
 void sm_pager_drop(struct sm_store *s, uint32_t pool, const uint16_t *ids, unsigned n)
 {
     assert(pool < s->n_pools);
@@ -448,9 +506,7 @@ void sm_pager_drop(struct sm_store *s, uint32_t pool, const uint16_t *ids, unsig
     for (unsigned i = 0; i < n; i++) {
         assert(ids[i] < p->info.n_expert);
         if (p->slot_of[ids[i]] == SM_NO_SLOT) continue;
-        struct sm_slot *sl = &p->slot[p->slot_of[ids[i]]];
-        sl->ahead = false;
-        if (sl->state == SM_SLOT_LOADING && !sl->pins) sm_slot_cancel(s, p, sl);
+        forget(s, p, &p->slot[p->slot_of[ids[i]]]);
     }
     sm_slots_check(s, p);
     unlock(s);

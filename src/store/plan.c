@@ -93,7 +93,9 @@ static bool settle(const struct sm_plan_input *in, struct sm_plan *p, uint32_t c
     p->kv_bytes = kv_bytes(in, ctx);
     p->scratch_bytes = scratch_bytes(in, chunk, ctx);
     p->pool_bytes = pool_bytes(in, n_slots);
+    p->ahead_bytes = p->ahead && !p->experts_resident ? in->ahead_bytes : 0;
     p->total_bytes = add(add(constant_bytes(p), p->kv_bytes), add(p->scratch_bytes, p->pool_bytes));
+    p->total_bytes = add(p->total_bytes, p->ahead_bytes);
     return p->total_bytes <= in->budget_bytes && p->total_bytes != UINT64_MAX;
 }
 
@@ -184,7 +186,8 @@ static bool try_paged(const struct sm_plan_input *in, struct sm_plan *p, const s
 {
     const uint32_t ctx = w->ctx[w->n_ctx - 1];
     const uint32_t least = w->pool ? w->pool : w->floor;
-    const uint64_t taken = add(constant_bytes(p), kv_bytes(in, ctx));
+    const uint64_t taken = add(add(constant_bytes(p), kv_bytes(in, ctx)),
+                               p->ahead ? in->ahead_bytes : 0);
     if (taken > in->budget_bytes) return false;
     const uint64_t shared = in->budget_bytes - taken; /* pool and scratch share this */
     const uint32_t chunk_min = w->chunk[w->n_chunk - 1];
@@ -202,25 +205,36 @@ static bool try_paged(const struct sm_plan_input *in, struct sm_plan *p, const s
     return false;
 }
 
-/* Misses of least-recently-used pools. On the trained tiny-moe they follow (1 - f)^1.5, f being the
- * share of the experts that has a slot, to half a point: f = 1/4, 3/8, 1/2, 3/4 give 65, 49, 35 and
- * 12.5 % where 64.5, 49.4, 35.3 and 12.1 % were counted. Compute is taken as bound by memory, and
- * waiting for flash as not overlapped beyond what one token's own experts allow. */
+/* Misses: from what earlier runs used, where that is known. Else those of least-recently-used pools: on
+ * the trained tiny-moe they follow (1 - f)^1.5, f being the share of the experts that has a slot, to
+ * half a point: f = 1/4, 3/8, 1/2, 3/4 give 65, 49, 35 and 12.5 % where 64.5, 49.4, 35.3 and 12.1 %
+ * were counted. */
+static double predict_misses(const struct sm_plan_input *in, const struct sm_plan *p)
+{
+    if (p->experts_resident || !p->n_expert) return 0;
+    const double known = in->miss_learned ? in->miss_learned(in->miss_arg, p->n_slots) : -1;
+    if (known >= 0) return known < 1 ? known : 1;
+    const double left = 1.0 - (double)p->n_slots / (double)p->n_expert;
+    return left > 0 ? sm_pow(left, 1.5) : 0;
+}
+
+/* Compute is taken as bound by memory. How far reads hide behind it, or it behind them, is that of a
+ * discrete-event model of a flagship-like token (19 layers, 8 experts of 1 MB): looking ahead leaves a
+ * tenth of the reads, or of compute somewhat less than half; without it a half and nine tenths stay. */
 static void predict(const struct sm_plan_input *in, struct sm_plan *p)
 {
-    p->miss_predicted = 0;
-    if (!p->experts_resident && p->n_expert) {
-        const double left = 1.0 - (double)p->n_slots / (double)p->n_expert;
-        p->miss_predicted = left > 0 ? sm_pow(left, 1.5) : 0;
-    }
-    const bool flash = !p->experts_resident || p->stream_bytes;
-    if (in->ram_mb_s <= 0 || (flash && in->flash_mb_s <= 0)) return;
-    const double ram = (double)in->dense_bytes_per_token + (double)in->expert_bytes_per_token;
-    double us = ram / in->ram_mb_s;
-    if (p->stream_bytes && (double)p->stream_bytes / in->flash_mb_s > us)
-        us = (double)p->stream_bytes / in->flash_mb_s; /* computing goes on behind the reads */
-    if (!p->experts_resident)
-        us += p->miss_predicted * (double)in->expert_bytes_per_token / in->flash_mb_s;
+    p->miss_predicted = predict_misses(in, p);
+    const bool reads = !p->experts_resident || p->stream_bytes;
+    if (in->ram_mb_s <= 0 || (reads && in->flash_mb_s <= 0)) return;
+    const double bytes = (double)in->dense_bytes_per_token + (double)in->expert_bytes_per_token;
+    double compute = bytes / in->ram_mb_s;
+    if (p->stream_bytes && (double)p->stream_bytes / in->flash_mb_s > compute)
+        compute = (double)p->stream_bytes / in->flash_mb_s; /* computing goes on behind the reads */
+    const double flash = p->experts_resident ? 0 : p->miss_predicted *
+                         (double)in->expert_bytes_per_token / in->flash_mb_s;
+    double us = compute;
+    if (flash > compute) us = flash + (p->ahead ? 0.45 : 0.9) * compute;
+    else us += (p->ahead ? 0.1 : 0.5) * flash;
     if (us > 0) p->tok_s_predicted = 1e6 / us;
 }
 
@@ -240,6 +254,7 @@ static void list_items(const struct sm_plan_input *in, struct sm_plan *p)
     put_item(p, "scratch", p->scratch_bytes);
     put_item(p, "ring of streamed weights", p->ring_bytes);
     put_item(p, "read buffers", p->io_bytes);
+    put_item(p, "looking ahead", p->ahead_bytes);
     put_item(p, "tables of the store", p->table_bytes);
     put_item(p, "thread stacks", p->stack_bytes);
     for (uint32_t i = 0; i < in->n_fixed; i++) put_item(p, in->fixed[i].what, in->fixed[i].bytes);
@@ -251,15 +266,22 @@ smol_status sm_plan_make(const struct sm_plan_input *in, struct sm_plan *out, sm
 {
     struct wishes w;
     memset(out, 0, sizeof *out);
-    assert(in->n_fixed + 8 <= SM_PLAN_ITEMS_MAX);
+    assert(in->n_fixed + 9 <= SM_PLAN_ITEMS_MAX);
     fill_constant(in, out);
     SM_TRY(read_wishes(in, out, &w, err));
 
     /* The smallest plan for these options, which a refusal names. */
+    out->ahead = in->ahead_bytes && in->ahead_insist;
     (void)settle(in, out, w.ctx[w.n_ctx - 1], w.chunk[w.n_chunk - 1], w.pool ? w.pool : w.floor);
     out->needed_bytes = out->total_bytes;
 
-    if (!try_resident(in, out, &w) && !try_paged(in, out, &w)) {
+    out->ahead = in->ahead_bytes > 0;
+    bool fits = try_resident(in, out, &w) || try_paged(in, out, &w);
+    if (!fits && out->ahead && !in->ahead_insist) {
+        out->ahead = false;
+        fits = try_paged(in, out, &w);
+    }
+    if (!fits) {
         (void)settle(in, out, w.ctx[w.n_ctx - 1], w.chunk[w.n_chunk - 1],
                      w.pool ? w.pool : w.floor);
         list_items(in, out);
@@ -275,6 +297,7 @@ smol_status sm_plan_make(const struct sm_plan_input *in, struct sm_plan *out, sm
     if (out->stream_bytes)
         note(out, "%.1f MiB of dense weights do not fit and are read for every token",
              mib(out->stream_bytes));
+    if (out->experts_resident) out->ahead = false;
     list_items(in, out);
     predict(in, out);
     return SMOL_OK;

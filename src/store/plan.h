@@ -42,7 +42,7 @@ struct sm_plan_input {
     uint32_t n_expert_used;      /* experts per token; floor = n_expert_used + 1 */
 
     const struct sm_plan_item *fixed; /* process, header, tokeniser, model tables, … */
-    uint32_t n_fixed;            /* at most SM_PLAN_ITEMS_MAX - 8 */
+    uint32_t n_fixed;            /* at most SM_PLAN_ITEMS_MAX - 9 */
     uint64_t stack_bytes;        /* of one thread that is started (SM_STACK_BYTES) */
     unsigned n_threads;          /* compute threads, the caller's own included; >= 1 */
 
@@ -50,6 +50,11 @@ struct sm_plan_input {
     /* Scratch and activations of a session: non-decreasing in chunk. NULL: none. */
     uint64_t (*scratch_bytes)(void *arg, uint32_t chunk, uint32_t ctx);
     void *scratch_arg;
+
+    /* Memory of looking ahead, only when experts are paged. Left out, and out->ahead false, when
+     * nothing else fits, unless the user insists. */
+    uint64_t ahead_bytes;
+    bool ahead_insist;
 
     uint32_t ctx_model;          /* the model's own context; 0: unknown */
     uint32_t ctx_user, chunk_user, pool_user; /* 0: not given */
@@ -59,6 +64,10 @@ struct sm_plan_input {
     uint64_t dense_bytes_per_token;  /* resident weights touched by one token */
     uint64_t expert_bytes_per_token; /* file bytes of the experts one token uses */
     double ram_mb_s, flash_mb_s;     /* 10^6 bytes a second */
+    /* Share of expert uses that miss with so many slots, from what earlier runs used; < 0: unknown.
+     * NULL: nothing is known. */
+    double (*miss_learned)(void *arg, uint32_t n_slots);
+    void *miss_arg;
 };
 
 struct sm_plan {
@@ -72,6 +81,8 @@ struct sm_plan {
     uint64_t resident_bytes, pool_bytes, kv_bytes, scratch_bytes, io_bytes, stack_bytes;
     uint64_t ring_bytes;         /* of streamed weights */
     uint64_t stream_bytes;       /* dense weights read again for every sweep */
+    bool ahead;                  /* memory of looking ahead is in the plan */
+    uint64_t ahead_bytes;
     uint64_t table_bytes;        /* row staging and tables of the store */
     uint64_t fixed_bytes;
     struct sm_plan_item items[SM_PLAN_ITEMS_MAX]; /* "what lives where"; sums to total_bytes */

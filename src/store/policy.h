@@ -4,7 +4,13 @@
  * which slots are worth keeping, and is the fixed point that lossy levers look at.
  *
  * A policy is two functions: `use` notes a use, `heat` orders experts (the coldest leaves first).
- * Everything else is common. One thread; no allocation after sm_policy_init. */
+ * Everything else is common. One thread; no allocation after sm_policy_init.
+ *
+ *   lru   the expert unused for longest leaves
+ *   lfu   decayed use: every use counts 1, and half as much 128 tokens later
+ *   lfru  decayed use, plus a bonus for the last few tokens: SM_LFRU_BONUS / (1 + age / 8)
+ *
+ * Heat is made of +, x and / on doubles, so that a lever that looks at the pool repeats bit for bit. */
 #ifndef SM_POLICY_H
 #define SM_POLICY_H
 
@@ -15,10 +21,12 @@ struct sm_policy;
 struct sm_policy_ops {
     const char *name;
     void (*use)(struct sm_policy *p, uint16_t expert);
-    /* Below 2^63; two experts never have the same heat unless neither was ever used. */
+    /* Below 2^63. Of equally cold ones the lower index leaves. */
     uint64_t (*heat)(const struct sm_policy *p, uint16_t expert);
 };
-extern const struct sm_policy_ops sm_policy_lru;
+extern const struct sm_policy_ops sm_policy_lru, sm_policy_lfu, sm_policy_lfru;
+#define SM_POLICY_DEFAULT sm_policy_lfu
+#define SM_LFRU_BONUS 1.0 /* uses */
 /* NULL when the name is unknown. */
 const struct sm_policy_ops *sm_policy_find(const char *name);
 
@@ -26,7 +34,12 @@ struct sm_policy {
     const struct sm_policy_ops *ops;
     uint32_t n_expert, n_slots, n_held;
     uint64_t clock;   /* uses so far */
+    uint64_t tokens;  /* tokens so far */
+    double weight;    /* of a use at present: it grows instead of letting the sums decay */
     uint64_t *stamp;  /* [n_expert] clock of the last use, 0 = never */
+    uint64_t *last;   /* [n_expert] token of the last use */
+    double *sum;      /* [n_expert] weights of its uses */
+    uint64_t *count;  /* [n_expert] uses */
     uint8_t *held;    /* [n_expert] 1: in the logical pool */
     uint8_t *chosen;  /* [n_expert] scratch of sm_policy_touch, all zero between calls */
 };
@@ -38,6 +51,12 @@ void sm_policy_init(struct sm_policy *p, const struct sm_policy_ops *ops, uint32
 /* One token uses k distinct experts, in this order: those held are hits; then each missing one
  * enters, the coldest not chosen by this token leaving when the pool is full. Returns misses. */
 unsigned sm_policy_touch(struct sm_policy *p, const uint16_t *ids, unsigned k);
+/* Fewer slots: the coldest leave. At least 1. */
+void sm_policy_shrink(struct sm_policy *p, uint32_t n_slots);
+/* Begin with what was learned before: an expert's uses per token as of now, warmest held. */
+void sm_policy_warm(struct sm_policy *p, const float *uses);
+/* What was learned so far: decayed uses of an expert, in units of one use now. */
+double sm_policy_uses(const struct sm_policy *p, uint16_t expert);
 
 /* What to keep: greater is worth more. Experts outside the logical pool are below all inside. */
 static inline uint64_t sm_policy_worth(const struct sm_policy *p, uint16_t expert)

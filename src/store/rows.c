@@ -53,7 +53,9 @@ static smol_status read_row(struct sm_store *s, const struct sm_weight *w, uint3
     const uint64_t at = w->info->at + (uint64_t)row * n;
     const struct sm_traits *t = sm_traits_of(w->type);
     const uint8_t *data, *again;
+    const uint64_t start = sm_now_ns();
     SM_TRY(sm_limited_read(s, f, at, n, st->data, &data, err));
+    s->stats.demand_wait_ns += sm_now_ns() - start; /* nothing else can be done meanwhile */
     if (s->opt.verify) {
         SM_TRY(sm_limited_read(s, f, at, n, st->again, &again, err));
         if (memcmp(data, again, n))

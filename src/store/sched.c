@@ -12,11 +12,15 @@ void sm_sched_push(struct sm_sched *q, struct sm_slot *sl)
 {
     assert(!sl->queued && sl->io_class < SM_IO_CLASSES);
     const unsigned c = sl->io_class;
-    sl->prev = q->tail[c];
-    sl->next = NULL;
-    if (q->tail[c]) q->tail[c]->next = sl;
+    struct sm_slot *before = q->tail[c]; /* what is needed sooner goes first, else in order */
+    while (c == SM_IO_NEXT && before && before->due > sl->due) before = before->prev;
+    struct sm_slot *after = before ? before->next : q->head[c];
+    sl->prev = before;
+    sl->next = after;
+    if (before) before->next = sl;
     else q->head[c] = sl;
-    q->tail[c] = sl;
+    if (after) after->prev = sl;
+    else q->tail[c] = sl;
     sl->queued = true;
     (void)pthread_cond_broadcast(&q->work);
 }
@@ -77,6 +81,7 @@ static void read_piece(struct sm_reader *r, struct sm_slot *sl)
     if (sl->next_piece == p->n_pieces) sm_sched_remove(q, sl);
     sl->n_flying++;
     q->n_flying[io_class]++;
+    if (!q->n_flying_all++) q->busy_since_ns = sm_now_ns();
     sm_slots_check(s, p);
     (void)pthread_mutex_unlock(&q->mu);
 
@@ -84,6 +89,8 @@ static void read_piece(struct sm_reader *r, struct sm_slot *sl)
 
     (void)pthread_mutex_lock(&q->mu);
     q->n_flying[io_class]--;
+    if (!--q->n_flying_all) q->busy_ns += sm_now_ns() - q->busy_since_ns;
+    sl->landed_bytes += (uint64_t)run.n_rows * run.row_bytes;
     if (sm_slot_land(s, p, sl, half, generation, st, &err)) (void)pthread_cond_broadcast(&q->done);
     if (q->head[SM_IO_NEXT] || q->head[SM_IO_WARM]) /* a cap may have opened */
         (void)pthread_cond_signal(&q->work);

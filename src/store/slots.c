@@ -47,7 +47,9 @@ void sm_slot_start(struct sm_store *s, struct sm_expert_pool *p, struct sm_slot 
     sl->left[SM_HALF_GATE_UP] = p->n_pieces - sl->left[SM_HALF_DOWN];
     sl->checked[SM_HALF_GATE_UP] = sl->checked[SM_HALF_DOWN] = false;
     sl->failed = false;
-    sl->ahead = sl->began_ahead = io_class != SM_IO_DEMAND;
+    sl->ahead = sl->guess = sl->began_ahead = io_class != SM_IO_DEMAND;
+    sl->landed_bytes = 0;
+    p->n_guessed += sl->guess;
     sl->io_class = (uint8_t)io_class;
     sl->state = SM_SLOT_LOADING;
     sm_sched_push(&s->sched, sl);
@@ -57,9 +59,10 @@ void sm_slot_clear(struct sm_expert_pool *p, struct sm_slot *sl)
 {
     assert(!sl->n_flying && !sl->pins && !sl->queued);
     assert(p->slot_of[sl->expert] == sm_slot_index(p, sl));
+    if (sl->guess) p->guess_wasted_bytes += sl->landed_bytes;
     p->slot_of[sl->expert] = SM_NO_SLOT;
     sl->state = SM_SLOT_EMPTY;
-    sl->failed = sl->ahead = false;
+    sl->failed = sl->ahead = sl->guess = false;
 }
 
 void sm_slot_cancel(struct sm_store *s, struct sm_expert_pool *p, struct sm_slot *sl)
@@ -142,7 +145,7 @@ void sm_slots_check(const struct sm_store *s, const struct sm_expert_pool *p)
 static void check_slot(const struct sm_expert_pool *p, const struct sm_slot *sl)
 {
     const uint32_t left = sl->left[SM_HALF_GATE_UP] + sl->left[SM_HALF_DOWN];
-    if (sl->state == SM_SLOT_EMPTY) {
+    if (sl->state == SM_SLOT_EMPTY || sl->state == SM_SLOT_OFF) {
         assert(!sl->pins && !sl->n_flying && !sl->queued);
         return;
     }
@@ -167,7 +170,7 @@ void sm_slots_check(const struct sm_store *s, const struct sm_expert_pool *p)
     if (!s->check) return;
     for (uint32_t i = 0; i < p->n_slots; i++) {
         check_slot(p, &p->slot[i]);
-        n_used += p->slot[i].state != SM_SLOT_EMPTY;
+        n_used += p->slot[i].state != SM_SLOT_EMPTY && p->slot[i].state != SM_SLOT_OFF;
     }
     for (uint32_t e = 0; e < p->info.n_expert; e++) n_mapped += p->slot_of[e] != SM_NO_SLOT;
     assert(n_used == n_mapped);

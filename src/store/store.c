@@ -68,6 +68,11 @@ smol_status sm_store_new(struct sm_store **out, const struct sm_gguf *g,
     if (!s) return SM_FAIL(err, NOMEM, "no memory for the store");
     s->gguf = g;
     s->opt = *opt;
+    s->policy = sm_policy_find(opt->policy ? opt->policy : "lru");
+    if (!s->policy) {
+        st = SM_FAIL(err, ARG, "unknown policy \"%s\": lru, lfu and lfru are there", opt->policy);
+        goto out;
+    }
     s->piece_bytes = opt->piece_bytes ? opt->piece_bytes : SM_PIECE_BYTES;
     if (s->piece_bytes > SM_PIECE_BYTES_MAX) s->piece_bytes = SM_PIECE_BYTES_MAX;
     sm_limit_init(&s->limit, opt->flash_mb_s, opt->flash_stream_mb_s, opt->flash_latency_us);
@@ -153,7 +158,7 @@ static smol_status check_tensor(const struct sm_store *s, const struct sm_tensor
                           t->name, (unsigned long long)t->bytes,
                           (unsigned long long)sm_row_bytes(t->type, t->dim[0]) * n_rows);
     if (t->file >= s->n_files || !sm_add_ok(t->at, t->bytes, &end) ||
-        end > sm_file_size(s->file[t->file]))
+        (end > sm_file_size(s->file[t->file]) && sm_gguf_is_whole(s->gguf)))
         return SM_FAIL_AT(err, FORMAT, t->at, "tensor %s reaches beyond the end of its file",
                           t->name);
     return SMOL_OK;
@@ -420,7 +425,18 @@ void sm_store_stats(const struct sm_store *s, struct sm_store_stats *out)
     struct sm_sched *q = (struct sm_sched *)(uintptr_t)&s->sched; /* locked, not changed */
     if (q->ready) (void)pthread_mutex_lock(&q->mu);
     *out = s->stats;
+    out->flash_busy_ns = q->busy_ns + (q->n_flying_all ? sm_now_ns() - q->busy_since_ns : 0);
+    for (uint32_t i = 0; i < s->n_pools; i++) {
+        const struct sm_expert_pool *p = s->pool[i];
+        out->prefetch_issued += p->n_guessed;
+        out->prefetch_used += p->n_guess_used;
+        out->prefetch_wasted_bytes += p->guess_wasted_bytes;
+        for (uint32_t j = 0; p->slot && j < p->n_slots; j++) /* read, unused and not expected now */
+            if (p->slot[j].guess && !p->slot[j].ahead)
+                out->prefetch_wasted_bytes += p->slot[j].landed_bytes;
+    }
     if (q->ready) (void)pthread_mutex_unlock(&q->mu);
+    out->given_back_bytes = s->guard.given_bytes;
     out->bytes_read = sm_store_file_bytes(s) - s->read_base;
     out->direct = true;
     for (size_t i = 0; i < s->n_files; i++) out->direct = out->direct && sm_file_is_direct(s->file[i]);

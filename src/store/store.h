@@ -38,6 +38,7 @@ struct sm_store_options {
     double flash_latency_us;
     double flash_stream_mb_s; /* the most that one read alone gets; 0: flash_mb_s */
     bool no_checksum;       /* packs: do not compare what is read with its checksums */
+    const char *policy;     /* what the pools keep: lru, lfu, lfru; NULL: lru */
     bool no_direct;         /* buffered reads with drop-behind */
     size_t stream_bytes;    /* of streamed reads; 0: 2 MiB */
     size_t stream_min_bytes; /* matrices below are never streamed; 0: 16 KiB */
@@ -155,6 +156,8 @@ void sm_pager_end(struct sm_store *s);
  * which uses and misses are counted as token-by-token decoding would have them and by which slots
  * are kept. Called once per token and layer, before sm_pager_begin of that token's batch. */
 void sm_pager_note(struct sm_store *s, uint32_t pool, const uint16_t *ids, unsigned k);
+/* The logical pool: [n_expert], 1 for those in it. Changed by sm_pager_note only. */
+const uint8_t *sm_pager_held(const struct sm_store *s, uint32_t pool);
 /* Ask for experts before they are needed. Speculative reads yield to demanded ones and together hold
  * at most (slots - experts one token uses) slots; what does not fit is left out. A later
  * sm_pager_begin joins reads that are under way. Returns how many of ids are in the pool or being
@@ -162,6 +165,13 @@ void sm_pager_note(struct sm_store *s, uint32_t pool, const uint16_t *ids, unsig
 enum sm_ahead { SM_AHEAD_NEXT, SM_AHEAD_WARM };
 unsigned sm_pager_ask(struct sm_store *s, uint32_t pool, const uint16_t *ids, unsigned n,
                       enum sm_ahead how);
+/* Those of ids that are neither in the pool nor being read, in their order, into out (room for n);
+ * returns how many. */
+unsigned sm_pager_missing(struct sm_store *s, uint32_t pool, const uint16_t *ids, unsigned n,
+                          uint16_t *out);
+/* The use that NEXT reads were made for has begun: those that it did not join were wrong. Reads that
+ * nobody uses stop (those under way land unused), and nothing is kept for them. */
+void sm_pager_settle(struct sm_store *s, uint32_t pool);
 /* Proved wrong: reads of these experts that nobody uses stop (those under way land unused). */
 void sm_pager_drop(struct sm_store *s, uint32_t pool, const uint16_t *ids, unsigned n);
 
@@ -174,6 +184,21 @@ struct sm_slot_view {
 };
 uint32_t sm_store_slots(struct sm_store *s, uint32_t pool, uint32_t first, struct sm_slot_view *out,
                         uint32_t n);
+/* True when all experts of a pool are in RAM for good. */
+bool sm_pager_complete(const struct sm_store *s, uint32_t pool);
+/* Watch the system's memory from now on: below reserve_bytes the pools shrink, to `floor` slots at
+ * least. sm_store_guard_look is called between uses, as often as convenient; NOMEM: nothing is left
+ * to give and memory still runs out. */
+void sm_store_guard(struct sm_store *s, uint64_t reserve_bytes, uint32_t floor);
+SM_NODISCARD smol_status sm_store_guard_look(struct sm_store *s, smol_error *err);
+
+/* What was learned: uses per 1000 tokens of every expert of a pool [n_expert] so far in this run
+ * (uses of sm_pager_note). Returns the tokens counted. */
+uint64_t sm_store_usage(const struct sm_store *s, uint32_t pool, float *per_1000);
+/* Fill a pool with the most used before the first token. `logical`: also the logical pool, from which
+ * misses are counted; not when a lever looks at it, so that such runs repeat. Blocks while it reads. */
+SM_NODISCARD smol_status sm_store_warm(struct sm_store *s, uint32_t pool, const float *per_1000,
+                                       bool logical, smol_error *err);
 
 /* Empty the counters (not the pools). */
 void sm_pager_reset_stats(struct sm_store *s);
@@ -184,6 +209,11 @@ struct sm_store_stats {
     uint64_t load_bytes_read;
     uint64_t demand_wait_ns;              /* take/take_down blocked with nothing to compute */
     uint64_t n_expert_reads;              /* experts read into slots */
+    uint64_t prefetch_issued;             /* experts whose read began on speculation */
+    uint64_t prefetch_used;               /* of those, joined by a use */
+    uint64_t prefetch_wasted_bytes;       /* of those, read and given up unused */
+    uint64_t given_back_bytes;            /* slots the guard gave back */
+    uint64_t flash_busy_ns;               /* at least one read of an expert under way */
     bool direct;                          /* direct reads in use on all files */
 };
 void sm_store_stats(const struct sm_store *s, struct sm_store_stats *out);

@@ -11,6 +11,8 @@
  *   rows.c     single rows
  *   slot_view.c  a look at the slots
  *   stream.c   dense matrices that are read again for every sweep
+ *   guard.c    slots given back when memory runs out
+ *   warm.c     pools filled from what was learned before
  *
  * Threads. The decoding thread owns everything. What readers share is guarded by sched.mu: slots,
  * queues, the bulk cursor, the failure of the present use. Weight bytes in a slot are written by
@@ -74,6 +76,7 @@ enum sm_slot_state {
     SM_SLOT_LOADING,  /* pieces queued or under way; parts may be ready already */
     SM_SLOT_READY,
     SM_SLOT_DRAINING, /* cancelled; reads still under way, nothing new starts */
+    SM_SLOT_OFF,      /* given back to the system (guard.c) */
     SM_SLOT_FAILED    /* a read failed, none is under way; kept while pinned */
 };
 enum sm_io_class { SM_IO_DEMAND, SM_IO_NEXT, SM_IO_WARM, SM_IO_CLASSES };
@@ -95,7 +98,10 @@ struct sm_slot {
     uint16_t pins;
     uint8_t state, io_class;
     bool queued, failed;
-    bool ahead;                  /* read on speculation and not used yet */
+    bool ahead;                  /* expected to be used soon: evicted last */
+    bool guess;                  /* its read began on speculation and nothing has used it yet */
+    uint64_t due;                /* NEXT: which use it is for, as a count of uses; orders the queue */
+    uint64_t landed_bytes;       /* read into it so far */
     bool checked[SM_HALVES];     /* verify: compared at first use */
     bool began_ahead;            /* the present load began on speculation */
     uint32_t n_uses;             /* takes of what it held */
@@ -114,8 +120,10 @@ struct sm_expert_pool {
     struct sm_part part[SM_PARTS];
     uint32_t n_pieces;           /* of an expert */
     uint32_t n_slots;
+    uint32_t n_off;              /* slots given back */
     uint32_t k_max;              /* most experts that one token was noted with */
     bool complete;               /* every expert has its slot and stays */
+    uint64_t n_guessed, n_guess_used, guess_wasted_bytes; /* statistics of speculation */
     uint8_t *arena;
     size_t arena_bytes;
     void *tables;
@@ -123,6 +131,15 @@ struct sm_expert_pool {
     struct sm_slot *slot;        /* [n_slots] */
     uint16_t *slot_of;           /* [n_expert] SM_NO_SLOT: in none */
     struct sm_policy policy;
+};
+
+/* Slots that can hold something. */
+static inline uint32_t sm_pool_live(const struct sm_expert_pool *p) { return p->n_slots - p->n_off; }
+
+struct sm_guard {
+    void (*probe)(struct sm_memory *out); /* NULL: no guard */
+    uint64_t reserve_bytes, next_ns, given_bytes;
+    uint32_t floor, n_low;
 };
 
 /* ---- scheduler ------------------------------------------------------------------------------ */
@@ -153,6 +170,8 @@ struct sm_sched {
     bool stop;
     struct sm_slot *head[SM_IO_CLASSES], *tail[SM_IO_CLASSES];
     unsigned n_flying[SM_IO_CLASSES], cap[SM_IO_CLASSES];
+    unsigned n_flying_all;
+    uint64_t busy_since_ns, busy_ns; /* times in which a piece was under way */
     struct sm_reader reader[SM_READERS_MAX];
     unsigned n_readers;
     struct sm_bulk bulk;
@@ -164,6 +183,7 @@ enum sm_item_state { SM_ITEM_MISSING, SM_ITEM_PINNED, SM_ITEM_TAKEN, SM_ITEM_GIV
 
 struct sm_use {
     bool active;
+    uint64_t count;              /* uses begun so far */
     struct sm_expert_pool *pool;
     enum sm_order order;
     unsigned n, n_taken;
@@ -240,7 +260,9 @@ struct sm_store {
     size_t row_bytes_max;        /* longest row in file order */
     size_t by_row_bytes_max;     /* longest row read by itself */
 
+    const struct sm_policy_ops *policy;
     bool loaded;
+    struct sm_guard guard;
     bool check;                  /* assert all invariants after every step (tests) */
     uint8_t *resident;
     struct sm_stage row_stage, check_stage; /* of the decoding thread */

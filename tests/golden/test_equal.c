@@ -66,6 +66,9 @@ static bool have_level(const struct equal_case *c, const char *level)
 
 static const char *packed_path; /* NULL: the plain file is run */
 static uint64_t memory_bytes;   /* 0: enough */
+/* Reading ahead only moves reads: runs take turns. */
+static const unsigned prefetches[] = {SMOL_PREFETCH_AUTO, 0, 1, 3, 2};
+static unsigned n_runs;
 
 static float *run(const struct equal_case *c, const char *level, unsigned threads, unsigned pool,
                   unsigned chunk, size_t n, size_t *n_vocab, smol_error *err)
@@ -77,6 +80,8 @@ static float *run(const struct equal_case *c, const char *level, unsigned thread
     p.threads = threads;
     p.pool = pool;
     p.chunk = chunk;
+    p.prefetch = prefetches[n_runs++ % COUNT(prefetches)];
+    p.policy = n_runs % 2 ? "lfu" : "lru";
     p.ctx = 64;
     p.logit_rows = 3;
     p.memory_bytes = memory_bytes;
@@ -136,6 +141,7 @@ static void vary_each(struct comparison *k, const char *const *on, size_t n_on, 
     for (size_t t = 0; t < COUNT(thread_counts); t++) compare(k, best, thread_counts[t], 0, 64);
     for (size_t i = 0; i < n_pools; i++) compare(k, best, 2, pools[i], 5);
     for (size_t j = 0; j < COUNT(chunks); j++) compare(k, best, 2, pools[n_pools > 1], chunks[j]);
+    for (size_t i = 0; n_pools > 1 && i < COUNT(prefetches); i++) compare(k, best, 2, pools[2], 1);
 }
 
 /* The same model as a pack: the lowest and the highest kernel level, every pool. */

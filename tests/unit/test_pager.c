@@ -141,6 +141,7 @@ static void stress(const struct store_file *f, const struct sm_store_options *op
                 (void)sm_pager_ask(s, other, ahead, m, (enum sm_ahead)tap_random_below(2));
                 s->pool[other]->k_max = k_max;
                 if (tap_random_below(3) == 0) sm_pager_drop(s, other, ahead, m);
+                if (tap_random_below(3) == 0) sm_pager_settle(s, other);
             }
             const struct use_result r =
                 run_use(f, s, pool, ids, n, order, 1 + (unsigned)tap_random_below(n_slots > 4 ? 4 : 1));

@@ -177,6 +177,55 @@ static void test_dense_and_uneven(void)
     TAP_OK(sm_plan_make(&in, &p, NULL) == SMOL_OK && p.n_slots == 256, "all experts used");
 }
 
+/* Memory of looking ahead: taken from the slots, left out when nothing else fits. */
+static void test_ahead(void)
+{
+    struct sm_plan p;
+    struct sm_plan_input in = ling(1000 * MIB);
+    in.ahead_bytes = 20 * MIB;
+    TAP_OK(sm_plan_make(&in, &p, NULL) == SMOL_OK && p.ahead && p.n_slots == 27 &&
+               p.ahead_bytes == 20 * MIB && sum_items(&p) == p.total_bytes, "it costs slots");
+    in.budget_bytes = (325 + 80 + 171) * MIB + 800 * 1024; /* the least without it */
+    TAP_OK(sm_plan_make(&in, &p, NULL) == SMOL_OK && !p.ahead && p.ahead_bytes == 0 &&
+               p.total_bytes == in.budget_bytes, "the smallest plan goes without");
+    in.ahead_insist = true;
+    TAP_OK(sm_plan_make(&in, &p, NULL) == SMOL_NOMEM &&
+               p.needed_bytes == in.budget_bytes + 20 * MIB, "unless the user insists");
+    in.budget_bytes = UINT64_MAX;
+    TAP_OK(sm_plan_make(&in, &p, NULL) == SMOL_OK && !p.ahead && p.ahead_bytes == 0,
+           "nothing is looked for when all experts are in memory");
+}
+
+static double share_of(void *arg, uint32_t n_slots)
+{
+    (void)n_slots;
+    return *(const double *)arg;
+}
+
+static void test_prediction(void)
+{
+    struct sm_plan p = {0};
+    struct sm_plan_input in = ling(1000 * MIB);
+    double share = 0.1;
+    in.dense_bytes_per_token = 300000000;
+    in.expert_bytes_per_token = 150000000;
+    in.ram_mb_s = 4500; /* 100 ms */
+    in.flash_mb_s = 250;
+    in.miss_learned = share_of;
+    in.miss_arg = &share; /* 15 MB: 60 ms */
+    TAP_OK(sm_plan_make(&in, &p, NULL) == SMOL_OK && p.miss_predicted == 0.1 &&
+               p.tok_s_predicted > 7.69 && p.tok_s_predicted < 7.70, "without looking ahead %.3f",
+           p.tok_s_predicted);
+    in.ahead_bytes = MIB;
+    TAP_OK(sm_plan_make(&in, &p, NULL) == SMOL_OK && p.tok_s_predicted > 9.43 &&
+               p.tok_s_predicted < 9.44, "with it %.3f", p.tok_s_predicted);
+    share = 0.5; /* 300 ms */
+    TAP_OK(sm_plan_make(&in, &p, NULL) == SMOL_OK && p.tok_s_predicted > 2.89 &&
+               p.tok_s_predicted < 2.90, "bound by the flash %.3f", p.tok_s_predicted);
+    share = -1;
+    TAP_OK(sm_plan_make(&in, &p, NULL) == SMOL_OK && p.miss_predicted > 0.8, "nothing was learned");
+}
+
 int main(int argc, char **argv)
 {
     tap_init(argc, argv);
@@ -185,5 +234,7 @@ int main(int argc, char **argv)
     test_refusal();
     test_sweep();
     test_dense_and_uneven();
+    test_ahead();
+    test_prediction();
     return tap_done();
 }

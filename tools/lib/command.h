@@ -43,6 +43,7 @@ int sm_cmd_synth(const struct sm_options *o, int argc, char **argv);
 /* What --help says besides the options: names of shapes and formats. */
 void sm_synth_help(FILE *f);
 int sm_cmd_serve(const struct sm_options *o, int argc, char **argv);
+int sm_cmd_simulate(const struct sm_options *o, int argc, char **argv);
 int sm_cmd_tokenize(const struct sm_options *o, int argc, char **argv);
 int sm_cmd_pack(const struct sm_options *o, int argc, char **argv);
 int sm_cmd_unpack(const struct sm_options *o, int argc, char **argv);

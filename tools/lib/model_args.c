@@ -3,6 +3,7 @@
 #include "cache_path.h"
 #include "command.h"
 #include "json.h"
+#include "learn_path.h"
 #include "progress.h"
 
 #include <errno.h>
@@ -34,14 +35,55 @@ static void print_note(void *arg, const char *text)
     fprintf(stderr, "smol: note: %s\n", text);
 }
 
+static char learned[4096]; /* path of the list of experts; "": none */
+
+void sm_model_learns(const struct sm_options *o, const char *model, smol_params *p)
+{
+    if (!o->no_learn && sm_learn_path(model, learned, sizeof learned)) p->learned_path = learned;
+}
+
+/* The trace of the run; a failure is kept until sm_write_stats. */
+static FILE *trace_file;
+static int trace_error;
+
+static void put_trace(void *arg, const void *bytes, size_t n)
+{
+    (void)arg;
+    if (trace_file && fwrite(bytes, 1, n, trace_file) != n && !trace_error) trace_error = errno;
+}
+
+static bool close_trace(const struct sm_options *o)
+{
+    if (!o->trace) return true;
+    if (trace_file && fclose(trace_file) != 0 && !trace_error) trace_error = errno;
+    trace_file = NULL;
+    if (!trace_error) return true;
+    (void)sm_complain(SM_EXIT_FAILED, "cannot write the trace to %s: %s", o->trace,
+                      strerror(trace_error));
+    return false;
+}
+
 void sm_model_params(const struct sm_options *o, smol_params *p)
 {
+    static const char *const policies[] = {"lru", "lfu", "lfru"};
     smol_params_default(p);
     p->memory_bytes = o->memory_bytes;
     p->threads = o->n_threads;
     p->ctx = o->n_ctx;
     p->chunk = o->n_chunk;
     p->pool = o->n_pool;
+    p->prefetch = o->prefetch;
+    p->policy = policies[o->policy];
+    p->route_bias = o->route_bias.value;
+    p->route_bias_keep = o->route_bias.keep;
+    p->route_swap = o->route_swap.value;
+    p->route_swap_keep = o->route_swap.keep;
+    p->experts_used = o->experts_used;
+    if (o->trace) {
+        trace_file = fopen(o->trace, "wb");
+        trace_error = trace_file ? 0 : errno;
+        p->trace = trace_file ? put_trace : NULL;
+    }
     p->kv = (smol_kv)o->kv;
     p->draft = (smol_draft)o->draft;
     p->draft_oracle = o->draft_oracle;
@@ -90,9 +132,10 @@ static bool write_object(FILE *f, const smol_stats *s)
     sm_json_uint(&j, "pool_slots_per_layer", s->pool_slots_per_layer);
     sm_json_uint(&j, "expert_uses", s->expert_uses);
     sm_json_uint(&j, "expert_misses", s->expert_misses);
-    sm_json_uint(&j, "prefetch_issued", 0); /* nothing is prefetched yet */
-    sm_json_uint(&j, "prefetch_used", 0);
-    sm_json_uint(&j, "prefetch_wasted_bytes", 0);
+    sm_json_uint(&j, "prefetch_issued", s->prefetch_issued);
+    sm_json_uint(&j, "prefetch_used", s->prefetch_used);
+    sm_json_uint(&j, "prefetch_wasted_bytes", s->prefetch_wasted_bytes);
+    sm_json_uint(&j, "given_back_bytes", s->given_back_bytes);
     sm_json_num(&j, "demand_wait_seconds", s->demand_wait_seconds);
     sm_json_uint(&j, "bytes_read", s->bytes_read);
     sm_json_uint(&j, "load_bytes_read", s->load_bytes_read);
@@ -113,7 +156,11 @@ static bool write_object(FILE *f, const smol_stats *s)
 bool sm_write_stats(const struct sm_options *o, const smol_model *m)
 {
     smol_stats s;
-    if (!o->stats) return true;
+    const bool traced = close_trace(o);
+    smol_error err = {0};
+    if (learned[0] && smol_model_learn(m, learned, &err) != SMOL_OK && !o->quiet)
+        fprintf(stderr, "smol: note: what was learned is lost: %s\n", err.msg);
+    if (!o->stats || !traced) return traced;
     smol_model_stats(m, &s);
     if (!strcmp(o->stats, "-")) {
         if (write_object(stdout, &s)) return true;

@@ -9,12 +9,16 @@
 
 /* Parameters as the options say; progress bars on stderr, Ctrl-C sets the cancel flag. */
 void sm_model_params(const struct sm_options *o, smol_params *p);
+/* Begin with the experts that earlier runs of this model used most, and let sm_write_stats add what
+ * this run used (unless --no-learn). For commands that answer; measurements must repeat. */
+void sm_model_learns(const struct sm_options *o, const char *model, smol_params *p);
 /* Catch SIGINT once: the first sets the flag, the second ends the program. */
 void sm_catch_interrupt(void);
 extern volatile bool sm_interrupted;
 /* What a user should know after opening: notes of the plan, reads that are not direct, levers. */
 void sm_model_notes(const struct sm_options *o, const smol_model *m);
-/* Write --stats when it was asked for. False after a failure, which has been reported. */
+/* Learn, write --stats and finish --trace when they were asked for. False after a failure, which has
+ * been reported. */
 bool sm_write_stats(const struct sm_options *o, const smol_model *m);
 
 #endif

@@ -23,7 +23,8 @@ void sm_options_default(struct sm_options *o)
         case SM_OPTION_TEXT:
         case SM_OPTION_TEXTS:
         case SM_OPTION_SIZE:
-        case SM_OPTION_RATE: break; /* zero */
+        case SM_OPTION_RATE:
+        case SM_OPTION_PAIR: break; /* zero */
         }
     }
 }
@@ -57,6 +58,22 @@ static bool set_rate(struct sm_options *o, const char *value)
     if (!sm_parse_float(head, 0.001, 1e6, &o->flash_mb_s)) return false;
     o->flash_us = 0;
     return !value[n] || sm_parse_float(value + n + 1, 0, 1e7, &o->flash_us);
+}
+
+/* "X[,J]" */
+static bool set_pair(struct sm_option_pair *p, const struct sm_option *t, const char *value)
+{
+    char number[32];
+    const size_t n = strcspn(value, ",");
+    double x = 0;
+    int64_t keep = 0;
+    if (n >= sizeof number) return false;
+    memcpy(number, value, n);
+    number[n] = 0;
+    if (!sm_parse_float(number, t->lo, t->hi, &x)) return false;
+    if (value[n] && !sm_parse_int(value + n + 1, 0, 64, &keep)) return false;
+    *p = (struct sm_option_pair){(float)x, (uint32_t)keep};
+    return true;
 }
 
 /* Store a value; false when it is not one. */
@@ -96,6 +113,7 @@ static bool set_value(struct sm_options *o, const struct sm_option *t, const cha
         return true;
     }
     case SM_OPTION_RATE: return set_rate(o, value);
+    case SM_OPTION_PAIR: return set_pair(field(o, t), t, value);
     }
     return false;
 }
@@ -113,6 +131,10 @@ static void complain_value(const char *name, const struct sm_option *t, const ch
     case SM_OPTION_FLOAT: fprintf(stderr, "a number from %g to %g\n", t->lo, t->hi); break;
     case SM_OPTION_SIZE: fprintf(stderr, "a size such as 800M or 1.5G (powers of 1024)\n"); break;
     case SM_OPTION_CHOICE: fprintf(stderr, "one of %s\n", t->choices); break;
+    case SM_OPTION_PAIR:
+        fprintf(stderr, "a number from %g to %g, then perhaps a comma and a whole number from 0 to 64\n",
+                t->lo, t->hi);
+        break;
     case SM_OPTION_RATE: fprintf(stderr, "MB/s or MB/s,microseconds, such as 90,150\n"); break;
     case SM_OPTION_TEXTS:
         fprintf(stderr, "a text of at least one byte, at most %d times\n", SM_STOP_MAX);

@@ -21,6 +21,7 @@
 #define SM_CMD_SYNTH (1u << 8)
 #define SM_CMD_PACK (1u << 9)
 #define SM_CMD_UNPACK (1u << 10)
+#define SM_CMD_SIMULATE (1u << 12)
 /* Those that load a model and compute. */
 #define SM_CMD_COMPUTE (SM_CMD_RUN | SM_CMD_CHAT | SM_CMD_SERVE | SM_CMD_EVAL | SM_CMD_BENCH)
 /* Those that print text made by the model. */
@@ -31,6 +32,10 @@
 /* KV cache formats, numbered as enum sm_kv_type of kern.h. */
 enum { SM_OPT_DRAFT_OFF, SM_OPT_DRAFT_LOOKUP, SM_OPT_DRAFT_MTP, SM_OPT_DRAFT_AUTO };
 enum { SM_OPT_KV_F32, SM_OPT_KV_F16, SM_OPT_KV_Q8_0 };
+
+enum { SM_OPT_POLICY_LRU, SM_OPT_POLICY_LFU, SM_OPT_POLICY_LFRU };
+
+struct sm_option_pair { float value; uint32_t keep; };
 
 /* Values of all options, defaults filled in, ranges checked. Strings point into argv. A command
  * reads only what the table gives it. */
@@ -79,6 +84,13 @@ struct sm_options {
     uint32_t n_ctx;
     uint32_t n_chunk; /* prompt tokens per wave */
     uint32_t n_pool;  /* experts per layer held in RAM */
+    uint32_t prefetch; /* layers looked ahead, 0..3; SMOL_PREFETCH_AUTO */
+    int policy;        /* SM_OPT_POLICY_LFU by default */
+    struct sm_option_pair route_bias, route_swap; /* D[,J] and R[,J] */
+    uint32_t experts_used;
+    bool no_learn;
+    const char *trace;   /* --trace: path */
+    const char *svg;     /* simulate: --svg path */
     int kv;           /* SM_OPT_KV_F16 by default */
     int draft;        /* SM_OPT_DRAFT_OFF by default */
     float draft_oracle;

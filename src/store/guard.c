@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/* The guard: when the system has less memory left than the reserve, pools give slots back, a few from
+ * every layer; when they are at their floor and it still sinks, the run ends with an error, before the
+ * system ends it or hangs. It looks at what is there now, so a budget that is lowered while we run (a
+ * cgroup limit) is followed. Called by the decoding thread between uses; 10 looks a second at most. */
+#include "store/store_int.h"
+
+#define LOOK_EVERY_NS 100000000u
+#define LAST_LOOKS 5u /* at the floor: so many looks in a row below a quarter of the reserve */
+
+void sm_store_guard(struct sm_store *s, uint64_t reserve_bytes, uint32_t floor)
+{
+    s->guard = (struct sm_guard){.reserve_bytes = reserve_bytes, .floor = floor < 2 ? 2 : floor,
+                                 .probe = sm_memory_probe};
+}
+
+/* Take one slot from the pool: an empty one, else that of the coldest expert. Under sched.mu. */
+static bool give_back(struct sm_expert_pool *p)
+{
+    struct sm_slot *sl = NULL;
+    for (uint32_t i = 0; i < p->n_slots && !sl; i++)
+        if (p->slot[i].state == SM_SLOT_EMPTY) sl = &p->slot[i];
+    if (!sl) {
+        sl = sm_slots_victim(p);
+        if (!sl) return false;
+        sm_slot_clear(p, sl);
+    }
+    sl->state = SM_SLOT_OFF;
+    p->n_off++;
+    sm_pages_drop(p->arena + (size_t)sm_slot_index(p, sl) * p->info.slot_bytes, p->info.slot_bytes);
+    return true;
+}
+
+static uint64_t shrink(struct sm_store *s, uint64_t bytes)
+{
+    uint64_t given = 0;
+    bool any = true;
+    (void)pthread_mutex_lock(&s->sched.mu);
+    while (given < bytes && any) {
+        any = false;
+        for (uint32_t i = 0; i < s->n_pools; i++) { /* one of each, so that the layers stay alike */
+            struct sm_expert_pool *p = s->pool[i];
+            if (p->complete || sm_pool_live(p) <= s->guard.floor || !give_back(p)) continue;
+            sm_policy_shrink(&p->policy, sm_pool_live(p));
+            given += p->info.slot_bytes;
+            any = true;
+        }
+    }
+    (void)pthread_mutex_unlock(&s->sched.mu);
+    s->guard.given_bytes += given;
+    return given;
+}
+
+smol_status sm_store_guard_look(struct sm_store *s, smol_error *err)
+{
+    struct sm_guard *g = &s->guard;
+    struct sm_memory m;
+    const uint64_t now = sm_now_ns();
+    if (!g->probe || now < g->next_ns) return SMOL_OK;
+    g->next_ns = now + LOOK_EVERY_NS;
+    g->probe(&m);
+    if (!m.total_bytes || m.available_bytes >= g->reserve_bytes) { /* 0: the system does not say */
+        g->n_low = 0;
+        return SMOL_OK;
+    }
+    const uint64_t wanted = 2 * g->reserve_bytes - m.available_bytes;
+    if (shrink(s, wanted) || m.available_bytes >= g->reserve_bytes / 4) {
+        g->n_low = 0;
+        return SMOL_OK;
+    }
+    if (++g->n_low < LAST_LOOKS) return SMOL_OK;
+    return SM_FAIL(err, NOMEM,
+                   "the system runs out of memory: %.1f MiB are left and the pools cannot give more",
+                   (double)m.available_bytes / 1048576.0);
+}

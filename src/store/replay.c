@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+#include "store/replay.h"
+
+#include "base/mem.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define NEVER UINT32_MAX
+
+static void choose(const struct sm_trace_data *d, const struct sm_trace_layer *l, uint32_t t,
+                   const struct sm_lever *lever, const uint8_t *held, uint16_t *ids)
+{
+    const struct sm_trace_shape *s = &d->shape;
+    const struct sm_choice c = {s->n_expert, s->n_used, s->n_group, s->n_group_used, l->bias};
+    sm_choose(&c, lever, held, l->score + (size_t)t * s->n_expert, ids, s->n_used);
+}
+
+static bool contains(const uint16_t *ids, uint32_t n, uint16_t id)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (ids[i] == id) return true;
+    return false;
+}
+
+/* What reading ahead would have done for this use, the pool being what the policy holds. */
+static void look_back(const struct sm_trace_data *d, const struct sm_trace_layer *l, uint32_t t,
+                      const uint8_t *held, const uint16_t *ids, struct sm_replay_result *sum)
+{
+    const uint32_t k = d->shape.n_used;
+    unsigned misses = 0;
+    for (uint32_t i = 0; i < k; i++) misses += !held[ids[i]];
+    for (unsigned a = 0; a < SM_TRACE_AHEAD; a++) {
+        const uint16_t *expected = l->ahead[a] + (size_t)t * k;
+        if (expected[0] == 0xffff) continue;
+        sum->predictable[a] += misses;
+        for (uint32_t i = 0; i < k && expected[i] != 0xffff; i++) {
+            if (held[expected[i]]) continue;
+            sum->asked[a]++;
+            sum->foreseen[a] += contains(ids, k, expected[i]);
+        }
+    }
+}
+
+static smol_status run_policy(const struct sm_trace_data *d, const struct sm_trace_layer *l,
+                              const struct sm_replay *how, struct sm_replay_result *sum,
+                              smol_error *err)
+{
+    const uint32_t n = d->shape.n_expert, k = d->shape.n_used;
+    const size_t bytes = sm_policy_bytes(n);
+    struct sm_policy p;
+    uint16_t ids[SM_CHOICE_USED];
+    void *tables = sm_mem_new(bytes);
+    if (!tables) return SM_FAIL(err, NOMEM, "no memory for a pool of %u experts", (unsigned)n);
+    sm_policy_init(&p, how->policy, n, how->n_slots, tables);
+    for (uint32_t t = 0; t < l->n; t++) {
+        choose(d, l, t, &how->lever, p.held, ids);
+        look_back(d, l, t, p.held, ids, sum);
+        sum->uses += k;
+        sum->misses += sm_policy_touch(&p, ids, k);
+    }
+    sm_mem_free(tables, bytes);
+    return SMOL_OK;
+}
+
+/* ---- Belady: what will be used latest leaves --------------------------------------------------- */
+
+struct belady {
+    uint32_t n_expert, n_used, n_held, n_slots;
+    uint32_t *next;     /* [n_expert] when it is used next */
+    uint8_t *held;      /* [n_expert] */
+    uint16_t *ids;      /* [uses][n_used] */
+    uint32_t *after;    /* [uses][n_used] when the same expert is used next */
+};
+
+static void layout(struct belady *b, struct sm_arena *a, uint32_t n)
+{
+    b->next = SM_ARENA_NEW(a, uint32_t, b->n_expert);
+    b->held = SM_ARENA_NEW(a, uint8_t, b->n_expert);
+    b->ids = SM_ARENA_NEW(a, uint16_t, (size_t)n * b->n_used);
+    b->after = SM_ARENA_NEW(a, uint32_t, (size_t)n * b->n_used);
+}
+
+static unsigned touch(struct belady *b, const uint16_t *ids, const uint32_t *after)
+{
+    unsigned misses = 0;
+    for (uint32_t i = 0; i < b->n_used; i++) {
+        b->next[ids[i]] = after[i];
+        if (b->held[ids[i]]) continue;
+        misses++;
+        if (b->n_held == b->n_slots) {
+            uint32_t worst = NEVER;
+            for (uint32_t e = 0; e < b->n_expert; e++)
+                if (b->held[e] && !contains(ids, b->n_used, (uint16_t)e) &&
+                    (worst == NEVER || b->next[e] > b->next[worst]))
+                    worst = e;
+            assert(worst != NEVER);
+            b->held[worst] = 0;
+            b->n_held--;
+        }
+        b->held[ids[i]] = 1;
+        b->n_held++;
+    }
+    return misses;
+}
+
+static smol_status run_belady(const struct sm_trace_data *d, const struct sm_trace_layer *l,
+                              uint32_t n_slots, struct sm_replay_result *sum, smol_error *err)
+{
+    const struct sm_lever none = {0};
+    const uint32_t k = d->shape.n_used;
+    struct belady b = {.n_expert = d->shape.n_expert, .n_used = k, .n_slots = n_slots};
+    struct sm_arena a = {0};
+    layout(&b, &a, l->n);
+    const size_t bytes = a.used;
+    uint8_t *block = sm_mem_new(bytes);
+    if (!block) return SM_FAIL(err, NOMEM, "no memory to replay %u uses", (unsigned)l->n);
+    a = (struct sm_arena){.base = block, .capacity = bytes};
+    layout(&b, &a, l->n);
+    for (uint32_t e = 0; e < b.n_expert; e++) b.next[e] = NEVER;
+    for (uint32_t t = l->n; t-- > 0;) {
+        uint16_t *ids = b.ids + (size_t)t * k;
+        choose(d, l, t, &none, b.held, ids);
+        for (uint32_t i = 0; i < k; i++) {
+            b.after[(size_t)t * k + i] = b.next[ids[i]];
+            b.next[ids[i]] = t;
+        }
+    }
+    for (uint32_t t = 0; t < l->n; t++) {
+        sum->uses += k;
+        sum->misses += touch(&b, b.ids + (size_t)t * k, b.after + (size_t)t * k);
+    }
+    sm_mem_free(block, bytes);
+    return SMOL_OK;
+}
+
+smol_status sm_replay_run(const struct sm_trace_data *d, uint32_t layer, const struct sm_replay *how,
+                          struct sm_replay_result *sum, smol_error *err)
+{
+    const struct sm_trace_layer *l = &d->layer[layer];
+    assert(layer < d->shape.n_layers && how->n_slots >= d->shape.n_used);
+    return how->policy ? run_policy(d, l, how, sum, err) : run_belady(d, l, how->n_slots, sum, err);
+}

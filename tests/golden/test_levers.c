@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/* Levers on routing change the answer, and change it alike whatever the threads, the cut of the
+ * prompt, the reads ahead and the kernels are, since they look at the logical pool only. */
+#include "model_run.h"
+#include "tap.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N = 40 };
+static int32_t tokens[N];
+
+struct way { unsigned threads, chunk, prefetch; const char *cpu; };
+
+static float *run(const struct way *w, smol_params p, unsigned pool, size_t *n_vocab)
+{
+    char path[512];
+    smol_error err = {0};
+    p.pool = pool;
+    p.ctx = 64;
+    p.threads = w->threads;
+    p.chunk = w->chunk;
+    p.prefetch = w->prefetch;
+    p.cpu = w->cpu;
+    float *l = model_logits(source_path(path, sizeof path, "models/tiny-moe.gguf"), &p, tokens, N,
+                            n_vocab, &err);
+    if (!l) printf("# %s\n", err.msg);
+    return l;
+}
+
+static void check(const char *name, smol_params p)
+{
+    static const struct way ways[] = {
+        {1, 64, 0, NULL}, {2, 1, 3, NULL}, {3, 7, SMOL_PREFETCH_AUTO, NULL}, {2, 64, 1, "ref"}};
+    smol_params plain;
+    size_t n_vocab = 0, n_equal = 0;
+    smol_params_default(&plain);
+    float *base = run(&ways[0], plain, 12, &n_vocab), *first = run(&ways[0], p, 12, &n_vocab);
+    for (size_t i = 1; first && i < sizeof ways / sizeof *ways; i++) {
+        float *l = run(&ways[i], p, 12, &n_vocab);
+        n_equal += l && !memcmp(l, first, N * n_vocab * sizeof *l);
+        free(l);
+    }
+    TAP_OK(n_equal == 3, "%s: the same bits in every way of running (%zu of 3)", name, n_equal);
+    TAP_OK(base && first && memcmp(base, first, N * n_vocab * sizeof *base) != 0,
+           "%s: the answer changes", name);
+    free(base);
+    free(first);
+}
+
+static void check_report(void)
+{
+    char path[512];
+    smol_params p;
+    smol_model *m = NULL;
+    smol_error err = {0};
+    smol_stats s = {0};
+    smol_params_default(&p);
+    p.pool = 12;
+    p.ctx = 64;
+    p.route_bias = 0.1f;
+    p.route_swap = 0.8f;
+    p.route_swap_keep = 2;
+    p.experts_used = 3;
+    if (smol_model_open(&m, source_path(path, sizeof path, "models/tiny-moe.gguf"), &p, &err) == SMOL_OK)
+        smol_model_stats(m, &s);
+    TAP_OK(s.n_loss_levers == 3, "three levers are reported (%u)", s.n_loss_levers);
+    for (unsigned i = 0; i < s.n_loss_levers; i++) printf("# %s\n", s.loss_levers[i]);
+    smol_model_free(m);
+    p.experts_used = 5;
+    m = NULL;
+    TAP_OK(smol_model_open(&m, path, &p, &err) == SMOL_ARG, "more experts than the model uses: %s", err.msg);
+    smol_model_free(m);
+}
+
+int main(int argc, char **argv)
+{
+    smol_params p;
+    tap_init(argc, argv);
+    for (int i = 0; i < N; i++) tokens[i] = (int32_t)(tap_random_below(1900) + 10);
+    smol_params_default(&p);
+    p.route_bias = 0.2f;
+    check("bias", p);
+    p.route_bias_keep = 2;
+    p.policy = "lru";
+    check("bias, two kept, lru", p);
+    smol_params_default(&p);
+    p.route_swap = 0.8f;
+    p.route_swap_keep = 1;
+    check("swap", p);
+    smol_params_default(&p);
+    p.experts_used = 3;
+    check("fewer experts", p);
+    check_report();
+    return tap_done();
+}

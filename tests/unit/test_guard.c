@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+/* The guard, with a made-up system: slots are given back when memory runs short, layers stay alike,
+ * what remains is right, and at the floor the run ends after a few looks. And filling pools before the
+ * first token, and settling what was read ahead for nothing. */
+#include "store/store.h"
+#include "store/store_int.h"
+#include "store_file.h"
+#include "tap.h"
+
+enum { N_EXPERT = 16, N_LAYERS = 2 };
+static const struct store_shape shape = {
+    .n_layers = N_LAYERS, .n_expert = N_EXPERT, .n_embd = 256, .n_ffn = 256, .n_vocab = 8,
+    .type_gate = SM_Q2_K, .type_down = SM_Q2_K, .type_dense = SM_Q4_0, .type_embd = SM_Q4_0, .seed = 9};
+static struct store_file f;
+static uint64_t available;
+
+static void probe(struct sm_memory *m)
+{
+    *m = (struct sm_memory){.total_bytes = 1u << 30, .available_bytes = available};
+}
+
+static struct sm_store *open_store(uint32_t n_slots)
+{
+    const uint32_t slots[N_LAYERS] = {n_slots, n_slots};
+    const struct sm_store_options opt = {0};
+    const struct sm_store_plan plan = {.n_slots = slots, .n_readers = 2};
+    struct sm_store *s;
+    smol_error err = {0};
+    if (sm_store_new(&s, f.gguf, &opt, &err) != SMOL_OK ||
+        store_file_declare(&f, s, NULL, &err) != SMOL_OK || sm_store_load(s, &plan, &err) != SMOL_OK) {
+        printf("# %s\n", err.msg);
+        abort();
+    }
+    s->check = true;
+    return s;
+}
+
+/* Use every expert of the pool, four at a time. */
+static bool use_all(struct sm_store *s, uint32_t pool)
+{
+    bool ok = true;
+    for (uint16_t first = 0; first < N_EXPERT; first += 4) {
+        const uint16_t ids[4] = {first, (uint16_t)(first + 1), (uint16_t)(first + 2),
+                                 (uint16_t)(first + 3)};
+        sm_pager_note(s, pool, ids, 4);
+        sm_pager_begin(s, pool, ids, 4, SM_ORDER_ARRIVAL);
+        for (unsigned n = 0; n < 4; n++) {
+            struct sm_expert e;
+            unsigned i;
+            smol_error err = {0};
+            ok = ok && sm_pager_take(s, &i, &e, &err) == SMOL_OK &&
+                 sm_pager_take_down(s, i, &err) == SMOL_OK;
+            ok = ok && s->pool[pool]->slot[s->use.slot[i]].expert == ids[i];
+            if (!ok) break;
+            sm_pager_give(s, i);
+        }
+        sm_pager_end(s);
+    }
+    return ok;
+}
+
+static smol_status look(struct sm_store *s, smol_error *err)
+{
+    s->guard.next_ns = 0;
+    return sm_store_guard_look(s, err);
+}
+
+static void test_guard(void)
+{
+    struct sm_store *s = open_store(12);
+    smol_error err = {0};
+    struct sm_store_stats st;
+    const uint64_t slot = sm_store_pool(s, 0)->slot_bytes, reserve = 8 * slot;
+    sm_store_guard(s, reserve, 5);
+    s->guard.probe = probe;
+    TAP_OK(use_all(s, 0) && use_all(s, 1), "twelve slots work");
+    available = reserve;
+    TAP_OK(look(s, &err) == SMOL_OK && s->guard.given_bytes == 0, "enough is left: nothing happens");
+    available = reserve - 1;
+    TAP_OK(look(s, &err) == SMOL_OK && s->pool[0]->n_off == 5 && s->pool[1]->n_off == 5,
+           "short of memory: %u and %u slots go, until twice the reserve is free", s->pool[0]->n_off,
+           s->pool[1]->n_off);
+    available = 2 * reserve;
+    TAP_OK(look(s, &err) == SMOL_OK && use_all(s, 0) && use_all(s, 1), "seven slots work");
+    available = 0;
+    TAP_OK(look(s, &err) == SMOL_OK && sm_pool_live(s->pool[0]) == 5 && sm_pool_live(s->pool[1]) == 5,
+           "the floor is kept");
+    TAP_OK(use_all(s, 0) && use_all(s, 1) && s->pool[0]->policy.n_held == 5, "and works");
+    unsigned looks = 1;
+    while (looks < 20 && look(s, &err) == SMOL_OK) looks++;
+    TAP_OK(looks == 5 && err.code == SMOL_NOMEM && strstr(err.msg, "out of memory"),
+           "at the floor the run ends after %u looks: %s", looks, err.msg);
+    sm_store_stats(s, &st);
+    TAP_IS_INT(st.given_back_bytes, 14 * slot, "what was given back is counted");
+    err = (smol_error){0};
+    available = reserve / 2;
+    TAP_OK(look(s, &err) == SMOL_OK, "half the reserve at the floor is bearable");
+    sm_store_free(s);
+}
+
+static void test_warm(void)
+{
+    struct sm_store *s = open_store(6);
+    float uses[N_EXPERT] = {0};
+    smol_error err = {0};
+    unsigned there = 0;
+    for (unsigned e = 0; e < N_EXPERT; e += 2) uses[e] = (float)(100 + e);
+    TAP_OK(sm_store_warm(s, 0, uses, true, &err) == SMOL_OK, "a pool is filled %s", err.msg);
+    for (unsigned e = 4; e < N_EXPERT; e += 2) there += s->pool[0]->slot_of[e] != SM_NO_SLOT;
+    TAP_OK(there == 6 && s->pool[0]->policy.n_held == 6 && !s->pool[0]->policy.held[2],
+           "with the most used");
+    TAP_OK(sm_store_warm(s, 1, uses, false, &err) == SMOL_OK && s->pool[1]->policy.n_held == 0 &&
+               s->pool[1]->slot_of[14] != SM_NO_SLOT, "the logical pool may stay empty");
+    TAP_OK(use_all(s, 0) && use_all(s, 1), "and then it is used");
+    TAP_OK(sm_store_usage(s, 0, uses) == 4 && uses[0] == 250 && uses[15] == 250, "uses are counted");
+    sm_store_free(s);
+}
+
+static void test_settle(void)
+{
+    struct sm_store *s = open_store(9);
+    const uint16_t ids[3] = {1, 2, 3};
+    struct sm_store_stats st;
+    uint16_t missing[3];
+    s->pool[0]->k_max = 4;
+    TAP_OK(sm_pager_missing(s, 0, ids, 3, missing) == 3 &&
+               sm_pager_ask(s, 0, ids, 3, SM_AHEAD_NEXT) == 3, "three are asked for");
+    TAP_IS_INT(sm_pager_missing(s, 0, ids, 3, missing), 0, "and none is missing then");
+    for (unsigned i = 0; i < 3; i++)
+        while (s->pool[0]->slot[s->pool[0]->slot_of[ids[i]]].state != SM_SLOT_READY) sm_sleep_ns(100000);
+    const uint16_t used[2] = {2, 7};
+    sm_pager_begin(s, 0, used, 2, SM_ORDER_ARRIVAL);
+    sm_pager_settle(s, 0);
+    for (unsigned n = 0; n < 2; n++) {
+        struct sm_expert e;
+        unsigned i;
+        smol_error err = {0};
+        if (sm_pager_take(s, &i, &e, &err) != SMOL_OK || sm_pager_take_down(s, i, &err) != SMOL_OK) abort();
+        sm_pager_give(s, i);
+    }
+    sm_pager_end(s);
+    sm_store_stats(s, &st);
+    TAP_OK(st.prefetch_issued == 3 && st.prefetch_used == 1 &&
+               st.prefetch_wasted_bytes == 2 * sm_store_pool(s, 0)->expert_file_bytes,
+           "one of three was used: %llu bytes for nothing", (unsigned long long)st.prefetch_wasted_bytes);
+    TAP_OK(st.flash_busy_ns > 0, "the time of reading is counted");
+    sm_store_free(s);
+}
+
+int main(int argc, char **argv)
+{
+    tap_init(argc, argv);
+    store_file_make(&f, "guard.gguf", &shape);
+    test_guard();
+    test_warm();
+    test_settle();
+    store_file_free(&f);
+    return tap_done();
+}

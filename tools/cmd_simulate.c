@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT */
+/* smol simulate TRACE: what other policies, pool sizes and levers would have missed, with the bound
+ * that knows the future, and how many misses the look-ahead saw coming. */
+#include "lib/command.h"
+#include "lib/input.h"
+#include "lib/json.h"
+#include "lib/svg.h"
+#include "store/replay.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TRACE_MAX_BYTES ((size_t)4 << 30)
+enum { MAX_SIZES = 12, N_LINES = 4 };
+
+static const char *const names[N_LINES] = {"Belady", "lru", "lfu", "lfru"};
+
+struct simulation {
+    struct sm_trace_data d;
+    struct sm_lever lever;
+    uint32_t size[MAX_SIZES];
+    unsigned n_sizes;
+    struct sm_replay_result result[MAX_SIZES][N_LINES]; /* without lever */
+    struct sm_replay_result levered[MAX_SIZES][N_LINES];
+};
+
+/* Eighths of the experts between the floor and everything, or the one size that was asked for. */
+static bool pick_sizes(struct simulation *s, uint32_t wanted)
+{
+    const uint32_t n = s->d.shape.n_expert, k = s->d.shape.n_used;
+    if (wanted) {
+        if (wanted < k || wanted > n) return false;
+        s->size[s->n_sizes++] = wanted;
+        return true;
+    }
+    for (uint32_t i = 1; i < 8; i++) {
+        const uint32_t size = n * i / 8;
+        if (size >= k && (!s->n_sizes || size > s->size[s->n_sizes - 1])) s->size[s->n_sizes++] = size;
+    }
+    if (!s->n_sizes) s->size[s->n_sizes++] = n;
+    return true;
+}
+
+static smol_status replay(struct simulation *s, const struct sm_lever *lever,
+                          struct sm_replay_result out[MAX_SIZES][N_LINES], smol_error *err)
+{
+    for (unsigned i = 0; i < s->n_sizes; i++) {
+        for (unsigned p = 0; p < N_LINES; p++) {
+            const struct sm_replay how = {p ? sm_policy_find(names[p]) : NULL, s->size[i], *lever};
+            for (uint32_t l = 0; l < s->d.shape.n_layers; l++) {
+                const smol_status st = sm_replay_run(&s->d, l, &how, &out[i][p], err);
+                if (st != SMOL_OK) return st;
+            }
+        }
+    }
+    return SMOL_OK;
+}
+
+static double share(uint64_t a, uint64_t b) { return b ? (double)a / (double)b : 0; }
+
+static double miss(const struct sm_replay_result *r) { return share(r->misses, r->uses); }
+
+/* ---- output ------------------------------------------------------------------------------------- */
+
+static void print_policies(const struct simulation *s)
+{
+    printf("misses, %% of uses\npool  ");
+    for (unsigned p = 0; p < N_LINES; p++) printf("%8s", names[p]);
+    printf("    of the way from lru to Belady: lfu, lfru\n");
+    for (unsigned i = 0; i < s->n_sizes; i++) {
+        const struct sm_replay_result *r = s->result[i];
+        const double way = miss(&r[1]) - miss(&r[0]);
+        printf("%4u  ", (unsigned)s->size[i]);
+        for (unsigned p = 0; p < N_LINES; p++) printf("%8.2f", 100 * miss(&r[p]));
+        if (way > 0)
+            printf("    %.0f %%, %.0f %%", 100 * (miss(&r[1]) - miss(&r[2])) / way,
+                   100 * (miss(&r[1]) - miss(&r[3])) / way);
+        printf("\n");
+    }
+}
+
+static void print_ahead(const struct simulation *s)
+{
+    const struct sm_replay_result *first = &s->result[0][2];
+    if (!first->predictable[0] && !first->predictable[1] && !first->predictable[2]) return;
+    printf("\nlooking ahead (lfu): misses foreseen %%, reads per foreseen miss\npool  ");
+    for (unsigned a = 1; a <= SM_TRACE_AHEAD; a++) printf("  %u layer%s     ", a, a > 1 ? "s" : " ");
+    printf("\n");
+    for (unsigned i = 0; i < s->n_sizes; i++) {
+        const struct sm_replay_result *r = &s->result[i][2];
+        printf("%4u  ", (unsigned)s->size[i]);
+        for (unsigned a = 0; a < SM_TRACE_AHEAD; a++)
+            printf("  %5.1f  %5.2f", 100 * share(r->foreseen[a], r->predictable[a]),
+                   share(r->asked[a], r->foreseen[a]));
+        printf("\n");
+    }
+}
+
+static void print_levers(const struct simulation *s)
+{
+    printf("\nwith the lever, %% of uses (later choices as recorded)\npool  ");
+    for (unsigned p = 1; p < N_LINES; p++) printf("%8s", names[p]);
+    printf("\n");
+    for (unsigned i = 0; i < s->n_sizes; i++) {
+        printf("%4u  ", (unsigned)s->size[i]);
+        for (unsigned p = 1; p < N_LINES; p++) printf("%8.2f", 100 * miss(&s->levered[i][p]));
+        printf("\n");
+    }
+}
+
+static void json_result(struct sm_json *j, const char *name, const struct sm_replay_result *r)
+{
+    sm_json_open(j, name, '{');
+    sm_json_uint(j, "uses", r->uses);
+    sm_json_uint(j, "misses", r->misses);
+    sm_json_open(j, "foreseen", '[');
+    for (unsigned a = 0; a < SM_TRACE_AHEAD; a++)
+        sm_json_num(j, NULL, share(r->foreseen[a], r->predictable[a]));
+    sm_json_close(j);
+    sm_json_open(j, "reads_per_foreseen", '[');
+    for (unsigned a = 0; a < SM_TRACE_AHEAD; a++)
+        sm_json_num(j, NULL, share(r->asked[a], r->foreseen[a]));
+    sm_json_close(j);
+    sm_json_close(j);
+}
+
+static bool print_json(const struct simulation *s)
+{
+    struct sm_json j;
+    sm_json_begin(&j, stdout, true);
+    sm_json_open(&j, NULL, '{');
+    sm_json_uint(&j, "layers", s->d.shape.n_layers);
+    sm_json_uint(&j, "experts", s->d.shape.n_expert);
+    sm_json_uint(&j, "experts_used", s->d.shape.n_used);
+    sm_json_uint(&j, "tokens", s->d.n_tokens);
+    sm_json_open(&j, "pools", '[');
+    for (unsigned i = 0; i < s->n_sizes; i++) {
+        sm_json_open(&j, NULL, '{');
+        sm_json_uint(&j, "slots", s->size[i]);
+        for (unsigned p = 0; p < N_LINES; p++) json_result(&j, names[p], &s->result[i][p]);
+        if (sm_lever_on(&s->lever)) {
+            sm_json_open(&j, "lever", '{');
+            for (unsigned p = 1; p < N_LINES; p++) json_result(&j, names[p], &s->levered[i][p]);
+            sm_json_close(&j);
+        }
+        sm_json_close(&j);
+    }
+    sm_json_close(&j);
+    sm_json_close(&j);
+    return sm_json_end(&j);
+}
+
+static int draw(const struct simulation *s, const char *path)
+{
+    double x[MAX_SIZES], y[N_LINES][MAX_SIZES];
+    struct sm_svg_line lines[N_LINES];
+    double top = 5;
+    for (unsigned i = 0; i < s->n_sizes; i++) {
+        x[i] = s->size[i];
+        for (unsigned p = 0; p < N_LINES; p++) {
+            y[p][i] = 100 * miss(&s->result[i][p]);
+            while (y[p][i] > top) top += 5;
+        }
+    }
+    for (unsigned p = 0; p < N_LINES; p++) lines[p] = (struct sm_svg_line){names[p], y[p]};
+    const struct sm_svg_chart c = {"Misses by policy and pool size", "experts held per layer",
+                                   "misses, % of uses", x, s->n_sizes, top, lines, N_LINES};
+    FILE *f = fopen(path, "w");
+    const bool written = f && sm_svg_write(f, &c);
+    const bool closed = !f || fclose(f) == 0;
+    if (written && closed) return SM_EXIT_DONE;
+    return sm_complain(SM_EXIT_FAILED, "cannot write %s: %s", path, strerror(errno));
+}
+
+/* ---- the command -------------------------------------------------------------------------------- */
+
+static int simulate(struct simulation *s, const struct sm_options *o)
+{
+    smol_error err = {0};
+    const struct sm_lever none = {0};
+    if (!pick_sizes(s, o->n_pool))
+        return sm_complain(SM_EXIT_USAGE, "--pool %u: this trace has %u experts, %u of them used per token",
+                           (unsigned)o->n_pool, (unsigned)s->d.shape.n_expert,
+                           (unsigned)s->d.shape.n_used);
+    s->lever = (struct sm_lever){o->route_bias.value, o->route_bias.keep, o->route_swap.value,
+                                 o->route_swap.keep};
+    smol_status st = replay(s, &none, s->result, &err);
+    if (st == SMOL_OK && sm_lever_on(&s->lever)) st = replay(s, &s->lever, s->levered, &err);
+    if (st != SMOL_OK) return sm_report(&err);
+    if (o->json) {
+        if (!print_json(s)) return sm_complain(SM_EXIT_FAILED, "cannot write the result");
+    } else {
+        printf("%u layers of %u experts, %u used per token; %u tokens\n\n",
+               (unsigned)s->d.shape.n_layers, (unsigned)s->d.shape.n_expert,
+               (unsigned)s->d.shape.n_used, (unsigned)s->d.n_tokens);
+        print_policies(s);
+        print_ahead(s);
+        if (sm_lever_on(&s->lever)) print_levers(s);
+    }
+    return o->svg ? draw(s, o->svg) : SM_EXIT_DONE;
+}
+
+int sm_cmd_simulate(const struct sm_options *o, int argc, char **argv)
+{
+    struct simulation *s = calloc(1, sizeof *s);
+    char *bytes = NULL;
+    size_t n = 0;
+    smol_error err = {0};
+    (void)argc;
+    if (!s) return sm_complain(SM_EXIT_FAILED, "no memory");
+    smol_status st = sm_input_read(argv[0], TRACE_MAX_BYTES, &bytes, &n, &err);
+    if (st == SMOL_OK) st = sm_trace_read(&s->d, (const uint8_t *)bytes, n, &err);
+    free(bytes);
+    const int code = st == SMOL_OK ? simulate(s, o) : sm_report(&err);
+    sm_trace_free(&s->d);
+    free(s);
+    return code;
+}
