@@ -59,7 +59,8 @@ void smol_sampling_default(smol_sampling *p)
                          .temp_range = d.temp_range, .temp_exponent = d.temp_exponent,
                          .top_n_sigma = d.top_n_sigma,
                          .xtc_probability = d.xtc_probability, .xtc_threshold = d.xtc_threshold,
-                         .mirostat = d.mirostat, .mirostat_tau = d.mirostat_tau, .mirostat_eta = d.mirostat_eta};
+                         .mirostat = d.mirostat, .mirostat_tau = d.mirostat_tau,
+                         .mirostat_eta = d.mirostat_eta};
 }
 
 static struct sm_sampler_params params_of(const smol_sampling *p)

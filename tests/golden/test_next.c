@@ -208,7 +208,8 @@ static void check_acceptance(size_t n_windows)
     text = malloc(1 << 16);
     if (f && text) n_bytes = fread(text, 1, 1 << 16, f);
     if (f) (void)fclose(f);
-    ok = ok && n_bytes && sm_tok_encode(e.tok, text, n_bytes, SM_TOK_ADD_SPECIAL, &ids, &n_ids, &err) == SMOL_OK;
+    ok = ok && n_bytes &&
+         sm_tok_encode(e.tok, text, n_bytes, SM_TOK_ADD_SPECIAL, &ids, &n_ids, &err) == SMOL_OK;
     for (size_t w = 0; ok && w < n_windows && (w + 1) * WINDOW <= n_ids; w++)
         ok = count_window(&e, ids + w * WINDOW, &right, &n, &err);
     const double share = n ? (double)right / (double)n : 0;
