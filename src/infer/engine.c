@@ -107,7 +107,7 @@ static smol_status declare_model(struct sm_engine *e, const smol_params *p, bool
 }
 
 static smol_status read_header(struct sm_engine *e, const char *path, const smol_params *p,
-                               smol_error *err)
+                               bool plan_only, smol_error *err)
 {
     uint32_t levels = 0;
     if (p->kv < SMOL_KV_F32 || p->kv > SMOL_KV_Q8_0)
@@ -362,7 +362,7 @@ smol_status sm_engine_context_cost(const char *path, const smol_params *p, smol_
 {
     struct sm_engine e = {0};
     *out = (smol_context_cost){0};
-    const smol_status st = read_header(&e, path, p, err);
+    const smol_status st = read_header(&e, path, p, true, err);
     if (st == SMOL_OK) {
         out->kv_bytes_per_token = sm_model_kv_bytes(e.model, e.kv_type);
         out->window_bytes = sm_model_window_bytes(e.model, e.kv_type, e.model->hp.n_ctx_train);

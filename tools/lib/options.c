@@ -32,7 +32,7 @@ void sm_options_default(struct sm_options *o)
 bool sm_options_given(const struct sm_options *o, const char *name)
 {
     for (unsigned i = 0; i < sm_option_count; i++)
-        if (!strcmp(sm_option_table[i].name, name)) return o->given >> i & 1;
+        if (!strcmp(sm_option_table[i].name, name)) return o->given[i / 64] >> i % 64 & 1;
     return false;
 }
 
@@ -254,7 +254,10 @@ bool sm_options_parse(struct sm_options *o, unsigned command, const char *name, 
             complain_value(name, t, optarg);
             return false;
         }
-        o->given |= (uint64_t)1 << (t - sm_option_table);
+        {
+            const size_t i = (size_t)(t - sm_option_table);
+            o->given[i / 64] |= (uint64_t)1 << i % 64;
+        }
     }
     for (; optind < argc; optind++) argv[++*n_args] = argv[optind];
     return true;

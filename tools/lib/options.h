@@ -104,7 +104,7 @@ struct sm_options {
     int32_t top_k, repeat_last, dry_allowed, dry_last;
     int64_t seed; /* -1: take one from the clock and say so; else 0..2^32-1 */
 
-    uint64_t given; /* bit i: option i of the table was on the command line */
+    uint64_t given[2]; /* bit i: option i of the table was on the command line */
 };
 
 /* Defaults of every option. */
