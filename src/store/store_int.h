@@ -217,6 +217,7 @@ struct sm_stream_cell {
     uint8_t state;   /* enum sm_cell_state */
     bool drop;       /* read in vain */
 };
+#define SM_STREAM_GAPS 8 /* products of one call are begun before any is read: a gap each at most */
 struct sm_stream {
     struct sm_stream_item *item; /* [n_items] in the order of declaration */
     uint32_t n_items, n_chunks;  /* of a sweep */
@@ -230,6 +231,8 @@ struct sm_stream {
     bool on;
     uint64_t read_seq;           /* next chunk to be read */
     uint64_t next_seq;           /* chunk behind those in use */
+    struct { uint64_t from, to; } gap[SM_STREAM_GAPS]; /* to be left out, once reading gets there */
+    uint32_t n_gaps;
     uint64_t n_skips;            /* times the order of use was another */
     smol_status status;          /* first failure */
     smol_error err;

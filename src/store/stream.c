@@ -152,11 +152,19 @@ smol_status sm_stream_start(struct sm_store *s, smol_error *err)
     return SMOL_OK;
 }
 
+static void leave_gap(struct sm_stream *t)
+{
+    if (!t->n_gaps || t->read_seq != t->gap[0].from) return;
+    t->read_seq = t->gap[0].to;
+    memmove(t->gap, t->gap + 1, --t->n_gaps * sizeof *t->gap);
+}
+
 /* The next chunk to be read, under sched.mu. */
 bool sm_stream_next(struct sm_store *s, struct sm_run *run, uint32_t *cell)
 {
     struct sm_stream *t = &s->stream;
     if (!t->on || t->status != SMOL_OK) return false;
+    leave_gap(t);
     struct sm_stream_cell *c = &t->cell[t->read_seq % t->n_cells];
     if (c->state != SM_CELL_EMPTY) return false;
     const uint32_t at = (uint32_t)(t->read_seq % t->n_chunks);
@@ -208,9 +216,17 @@ const struct sm_stream_item *sm_stream_of(const struct sm_store *s, const uint8_
 uint32_t sm_stream_chunk_rows(const struct sm_stream_item *item) { return item->chunk_rows; }
 uint32_t sm_stream_n_chunks(const struct sm_stream_item *item) { return item->n_chunks; }
 
-/* Drop what was read ahead between what comes next and `to`. */
+/* Drop what was read ahead between what comes next and `to`. What was begun before and is not read yet
+ * comes first: then the gap waits until reading gets there. */
 static void skip(struct sm_stream *t, uint64_t to)
 {
+    t->n_skips++;
+    if (t->read_seq < t->next_seq) {
+        assert(t->n_gaps < SM_STREAM_GAPS);
+        t->gap[t->n_gaps].from = t->next_seq;
+        t->gap[t->n_gaps++].to = to;
+        return;
+    }
     for (uint32_t i = 0; i < t->n_cells; i++) {
         struct sm_stream_cell *c = &t->cell[i];
         if (c->state == SM_CELL_EMPTY || c->seq < t->next_seq || c->seq >= to) continue;
@@ -218,7 +234,6 @@ static void skip(struct sm_stream *t, uint64_t to)
         else c->state = SM_CELL_EMPTY;
     }
     if (t->read_seq < to) t->read_seq = to;
-    t->n_skips++;
 }
 
 void sm_stream_begin(struct sm_store *s, const struct sm_stream_item *item)

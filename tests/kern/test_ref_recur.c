@@ -68,18 +68,18 @@ static void delta_exact(const float *in, bool per_key, double s[DK][ROWS], doubl
 {
     const float *q = in, *k = in + DK, *v = in + 2 * DK, *g = v + ROWS;
     const double beta = (double)in[LD - 1];
-    for (size_t i = 0; i < ROWS; i++) {
-        double u = 0;
-        o[i] = 0;
-        for (size_t j = 0; j < DK; j++) {
+    double u[ROWS] = {0};
+    memset(o, 0, ROWS * sizeof *o);
+    for (size_t j = 0; j < DK; j++)
+        for (size_t i = 0; i < ROWS; i++) {
             s[j][i] *= (double)g[per_key ? j : 0];
-            u += s[j][i] * (double)k[j];
+            u[i] += s[j][i] * (double)k[j];
         }
-        for (size_t j = 0; j < DK; j++) {
-            s[j][i] += ((double)v[i] - u) * beta * (double)k[j];
+    for (size_t j = 0; j < DK; j++)
+        for (size_t i = 0; i < ROWS; i++) {
+            s[j][i] += ((double)v[i] - u[i]) * beta * (double)k[j];
             o[i] += s[j][i] * (double)q[j];
         }
-    }
 }
 
 static void check_delta(bool per_key)
@@ -102,8 +102,10 @@ static void check_delta(bool per_key)
     kern.delta_tile(&d);
     for (size_t t = 0; t < TOK; t++) {
         delta_exact(in + t * LD, per_key, exact, want);
-        for (size_t i = 0; i < ROWS; i++)
-            worst = fmax(worst, fabs((double)o[t * ROWS + i] - want[i]));
+        for (size_t i = 0; i < ROWS; i++) {
+            const double far = fabs((double)o[t * ROWS + i] - want[i]);
+            worst = far > worst ? far : worst; /* gcc 12 for ARM cannot vectorise fmax here */
+        }
         struct sm_delta_tile alone = d;
         alone.s = again;
         alone.q += t * LD;
