@@ -4,6 +4,7 @@
 #include "command.h"
 #include "json.h"
 #include "learn_path.h"
+#include "plat/plat.h"
 #include "progress.h"
 
 #include <errno.h>
@@ -63,12 +64,23 @@ static bool close_trace(const struct sm_options *o)
     return false;
 }
 
+/* Threads beyond the cores only wait for each other (8 on 2 cores: a third of the speed). */
+static unsigned threads_of(const struct sm_options *o)
+{
+    const unsigned cores = sm_cores_allowed();
+    if (o->n_threads <= cores) return o->n_threads;
+    if (!o->quiet)
+        fprintf(stderr, "smol: note: %u threads asked for, of which %u %s used: one for each core\n",
+                o->n_threads, cores, cores == 1 ? "is" : "are");
+    return cores;
+}
+
 void sm_model_params(const struct sm_options *o, smol_params *p)
 {
     static const char *const policies[] = {"lru", "lfu", "lfru"};
     smol_params_default(p);
     p->memory_bytes = o->memory_bytes;
-    p->threads = o->n_threads;
+    p->threads = threads_of(o);
     p->ctx = o->n_ctx;
     p->chunk = o->n_chunk;
     p->pool = o->n_pool;

@@ -81,7 +81,7 @@ const struct sm_option sm_option_table[] = {
     NUMBER("memory", 'm', SM_OPTION_SIZE, PLANNED, memory_bytes, 1, 0, 0, "SIZE",
            "what the system concedes", true, "budget for everything, e.g. 1100M or 1.5G"),
     NUMBER("threads", 't', SM_OPTION_COUNT, PLANNED | SM_CMD_SYNTH, n_threads, 1, 64, 0, "N",
-           "all cores", true, "compute threads, 1 to 64"),
+           "all cores", true, "compute threads, 1 to 64; no more than there are cores"),
     NUMBER("ctx", 'c', SM_OPTION_COUNT, PLANNED, n_ctx, 1, N_MAX, 0, "N",
            "the model's, at most 4096", true, "context length in tokens"),
     NUMBER("temp", 0, SM_OPTION_FLOAT, SM_CMD_GENERATE, temp, 0, 100, 0.8, "T", "0.8", true,
