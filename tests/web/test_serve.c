@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* Parts of the server: the fair line, keys, the limit on parsed JSON. */
+/* Parts of the server: the fair line, keys, the limit on parsed JSON, the word that it is ready. */
+#include "lib/command.h"
 #include "serve/jansson_memory.h"
 #include "serve/keys.h"
 #include "serve/queue.h"
 #include "serve/request.h"
+#include "serve/server.h"
 #include "tap.h"
 #include "temp.h"
+
+#include <arpa/inet.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 static void put(struct sm_queue_item *i, const char *client)
 {
@@ -131,6 +138,52 @@ static void test_json_limit(void)
     free(body);
 }
 
+/* What the program has beside its commands. */
+int sm_complain(int exit_code, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    return exit_code;
+}
+int sm_report(const smol_error *err) { return sm_complain(SM_EXIT_FAILED, "%s", err->msg); }
+
+static char first_answer[200];
+
+/* Whoever is told that the server is ready may ask at once. */
+static void ask_health(const struct sm_serve_config *c, const smol_model *m)
+{
+    static const char ask[] = "GET /health HTTP/1.0\r\n\r\n";
+    const struct sockaddr_in to = {.sin_family = AF_INET,
+                                   .sin_port = htons(c->port),
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    (void)m;
+    if (fd >= 0 && !connect(fd, (const struct sockaddr *)(const void *)&to, sizeof to) &&
+        write(fd, ask, sizeof ask - 1) > 0) {
+        size_t n = 0;
+        ssize_t k;
+        while ((k = read(fd, first_answer + n, sizeof first_answer - 1 - n)) > 0) n += (size_t)k;
+    }
+    if (fd >= 0) (void)close(fd);
+    (void)kill(getpid(), SIGTERM);
+}
+
+static void test_ready(void)
+{
+    struct sm_serve_config c = {.model_path = "models/tiny-moe.gguf",
+                                .model_name = "tiny-moe",
+                                .host = "127.0.0.1",
+                                .queue_max = 4,
+                                .quiet = true,
+                                .ready = ask_health};
+    smol_params_default(&c.params);
+    smol_sampling_default(&c.defaults.sampling);
+    TAP_IS_INT(sm_serve_run(&c), 0, "a server that a signal ends");
+    TAP_OK(!strncmp(first_answer, "HTTP/1.0 200 ", 13), "ready means ready: %.15s", first_answer);
+}
+
 int main(int argc, char **argv)
 {
     tap_init(argc, argv);
@@ -140,5 +193,6 @@ int main(int argc, char **argv)
     test_many();
     test_keys();
     test_json_limit();
+    test_ready();
     return tap_done();
 }

@@ -337,8 +337,10 @@ def test_full():
     with Server(smol, "--queue", "2", *SLOW) as s:
         running = s.open_slow()
         running.recv(1000)
-        waiting = [s.open_slow(max_tokens=1, user="greedy") for _ in range(2)]
-        until(lambda: s.metric("requests_waiting") == 2)
+        waiting = []
+        for n in (1, 2):  # in this order
+            waiting.append(s.open_slow(max_tokens=1, user="greedy"))
+            tap.ok(until(lambda: s.metric("requests_waiting") == n), f"{n} in the line")
         r = s.chat(user="greedy")
         refused("a full line is 429", r, 429, None, "queue_full")
         tap.ok(r.getheader("Retry-After"), "with Retry-After")
@@ -441,7 +443,7 @@ def test_ends():
     c = s.open_slow()
     c.recv(1000)
     s.p.send_signal(signal.SIGINT)
-    time.sleep(0.3)
+    until(lambda: any("stopping" in line for line in s.lines))  # else two signals become one
     start = time.monotonic()
     code = s.end(signal.SIGINT)
     tap.ok(code == 0 and time.monotonic() - start < 5, "the second signal ends it at once", code)

@@ -34,7 +34,8 @@ struct sm_serve_config {
     smol_params params; /* of the model; progress and cancel are set by the server */
     double flash_mb_s;  /* limit to show, 0: unknown */
     struct sm_request_defaults defaults;
-    void (*ready)(const struct sm_serve_config *c, const smol_model *m); /* the model is open */
+    /* The model is open and requests are answered. Called by the decode thread. */
+    void (*ready)(const struct sm_serve_config *c, const smol_model *m);
 };
 
 /* Bytes the server holds beside the model, for the plan (Law 2): see limits.h. */

@@ -224,13 +224,14 @@ static bool open_model(struct sm_server *s, smol_session **session)
     if (st == SMOL_OK) {
         s->config.defaults.n_vocab = smol_vocab_size(s->vocab);
         keep_stats(s);
-        if (s->config.ready) s->config.ready(&s->config, m);
     }
     lock(s);
     s->loaded = st == SMOL_OK;
     s->failed = st != SMOL_OK;
     s->load_error = err;
     unlock(s);
+    /* not before it is true: who is told may ask at once */
+    if (st == SMOL_OK && s->config.ready) s->config.ready(&s->config, m);
     ring(s);
     return st == SMOL_OK;
 }
