@@ -10,6 +10,8 @@
  *       return tap_done();                         prints the plan; 0 when all passed
  *   }
  *
+ * tap_effort() says how much a program with many cases should try.
+ *
  * The first line of output is the seed (--seed N, SMOL_SEED, else 1), so that a failure can be
  * repeated. Points may be made from one thread only. Output is flushed line by line: what a crash
  * leaves behind is complete, and the missing plan makes it a failure. */
@@ -104,6 +106,13 @@ static inline void tap_skip(unsigned n, const char *reason)
 {
     tap_begin();
     while (n--) printf("ok %u # SKIP %s\n", ++tap_state.n_done, reason);
+}
+
+/* 2 in the slow suite (SMOL_FULL is set), 0 under emulation (QEMU_CPU is set), else 1. Fewer cases of
+ * each kind, never fewer kinds. */
+static inline int tap_effort(void)
+{
+    return getenv("SMOL_FULL") ? 2 : getenv("QEMU_CPU") ? 0 : 1;
 }
 
 /* Print the plan; the value is the exit code of the program. A program without a point fails. */

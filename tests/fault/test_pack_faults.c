@@ -160,6 +160,7 @@ static void verify_with_source(void)
 int main(int argc, char **argv)
 {
     tap_init(argc, argv);
+    temp_prefer_memory();
     (void)source_path(source, sizeof source, MODEL);
     (void)snprintf(pack, sizeof pack, "%s/pack.gguf", temp_dir());
     (void)snprintf(back, sizeof back, "%s/back.gguf", temp_dir());
@@ -167,7 +168,7 @@ int main(int argc, char **argv)
     disk_skip_syncs();
     const smol_status st = pack_file(source, pack, false, 0, &err);
     if (!TAP_OK(st == SMOL_OK, "packs %s", err.msg)) return tap_done();
-    flips(getenv("SMOL_FULL") ? 3000 : 120);
+    flips(tap_effort() == 2 ? 3000 : 120);
     failing_reads();
     verify_with_source();
     return tap_done();

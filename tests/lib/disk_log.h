@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Remember the files of a folder and log from now on. `really`: also do what is asked (always so,
- * except that syncs are skipped, which only cost time). */
+/* Remember the files of a folder and log from now on. What is asked is also done, except syncs,
+ * which only cost time. */
 void disk_log_start(const char *folder);
 void disk_log_stop(void); /* the real calls again; the log stays */
 size_t disk_log_n(void);
@@ -22,7 +22,8 @@ void disk_log_play(size_t n, enum disk_loss loss, uint64_t seed, const char *to)
 /* Fail the n-th write or sync from now on (1 is the next) with an errno; 0: never. */
 void disk_fail_write(uint64_t n, int sys);
 void disk_fail_sync(uint64_t n, int sys);
-/* The largest sum of blocks of all files of the folder, looked at after every call. */
+/* From now on look, after every call, at the sum of blocks of all files of the folder; its largest. */
+void disk_log_watch_peak(void);
 uint64_t disk_log_peak_bytes(void);
 
 /* No syncs: tests that cannot lose anything run faster. disk_log_stop undoes it. */

@@ -3,13 +3,19 @@
 
 #include <errno.h>
 #include <ftw.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
+#define MEMORY "/dev/shm"
+#define MEMORY_BYTES ((uint64_t)256 << 20) /* what such a test may hold at once */
+
 static char dir[400];
+static const char *base = "/tmp";
 
 static void fail(const char *what, const char *path)
 {
@@ -27,11 +33,19 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 
 static void remove_all(void) { (void)nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS); }
 
+void temp_prefer_memory(void)
+{
+    struct statvfs v;
+    if (!access(MEMORY, W_OK | X_OK) && !statvfs(MEMORY, &v) &&
+        (uint64_t)v.f_bavail * v.f_frsize >= MEMORY_BYTES)
+        base = MEMORY;
+}
+
 const char *temp_dir(void)
 {
     if (dir[0]) return dir;
-    const char *base = getenv("TMPDIR");
-    (void)snprintf(dir, sizeof dir, "%s/smol-test-XXXXXX", base && base[0] ? base : "/tmp");
+    const char *named = getenv("TMPDIR");
+    (void)snprintf(dir, sizeof dir, "%s/smol-test-XXXXXX", named && named[0] ? named : base);
     if (!mkdtemp(dir)) fail("make", dir);
     (void)atexit(remove_all);
     return dir;

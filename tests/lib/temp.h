@@ -5,6 +5,9 @@
 
 #include <stddef.h>
 
+/* Call first: unless TMPDIR says where, the folder is made in memory (/dev/shm) when there is room.
+ * For tests of many small writes that are read back past the page cache: a disk makes them wait. */
+void temp_prefer_memory(void);
 /* The folder, made at the first call below TMPDIR (default /tmp); aborts when that fails. */
 const char *temp_dir(void);
 /* Path of `name` in it; one of 8 static buffers in turn. */
