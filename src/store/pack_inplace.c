@@ -165,11 +165,73 @@ static smol_status check_links(struct place *p, smol_error *err)
     return SMOL_OK;
 }
 
+/* What the first bytes of a file say; false: it cannot be read. */
+static bool begins_with(const char *path, const char magic[4])
+{
+    struct sm_file *f;
+    uint8_t b[4];
+    bool is = false;
+    if (sm_file_open(&f, path, false, NULL) != SMOL_OK) return false;
+    if (sm_file_size(f) >= 4 && sm_file_read(f, 0, b, 4, NULL) == SMOL_OK) is = !memcmp(b, magic, 4);
+    sm_file_close(f);
+    return is;
+}
+
+/* Of a file that was made and whose first bytes were lost: nothing, or zeros. */
+static bool is_empty(const char *path)
+{
+    static const uint8_t zero[4];
+    struct sm_file *f;
+    uint8_t b[4] = {0};
+    if (sm_file_open(&f, path, false, NULL) != SMOL_OK) return false;
+    const uint64_t n = sm_file_size(f);
+    const bool empty = n <= 4 && sm_file_read(f, 0, b, (size_t)n, NULL) == SMOL_OK && !memcmp(b, zero, 4);
+    sm_file_close(f);
+    return empty;
+}
+
+/* The journal beside OUT is one of another source, of which something may be in OUT alone: the magic
+ * from the first record on, groups that were freed from the second. The source here is whole, so a
+ * second record is never its own. */
+static smol_status check_owner(struct place *p, const char *out, smol_error *err)
+{
+    const uint64_t identity = sm_ld64(p->j.head + p->j.pack->checksum_at);
+    struct sm_journal_head h = {0};
+    struct sm_journal old = {0};
+    uint64_t n = 0;
+    bool ok = false;
+    smol_status st = sm_journal_open(&old, p->log_path, &h, &ok, err);
+    if (st == SMOL_OK && ok) st = sm_journal_count(&old, &h, &n, err);
+    sm_journal_close(&old);
+    SM_TRY(st);
+    if (n > 1 || (n == 1 && h.identity != identity))
+        return SM_FAIL(err, IO, "%s holds what --in-place took from another file: give that file as IN; "
+                       "nothing was changed", out);
+    return SMOL_OK;
+}
+
+/* IN is whole: what an earlier attempt of its own left is worth nothing, and may be a mixture. */
+static smol_status clear_old(struct place *p, const char *out, smol_error *err)
+{
+    struct sm_out *old = NULL;
+    if (sm_path_exists(out)) {
+        if (!begins_with(out, SM_PACK_UNFINISHED) && !is_empty(out))
+            return SM_FAIL(err, IO, "%s exists already", out);
+        SM_TRY(sm_out_open(&old, out, SM_OUT_KEPT, true, err)); /* nobody is writing it */
+    }
+    smol_status st = old ? check_owner(p, out, err) : SMOL_OK;
+    if (st == SMOL_OK) st = sm_path_remove(out, err);
+    if (st == SMOL_OK) st = sm_path_remove(p->log_path, err);
+    sm_out_close(old);
+    return st;
+}
+
 /* OUT with the headers of the source, and the journal: all on the disk before IN is touched. */
 static smol_status begin_files(struct place *p, const char *out, smol_error *err)
 {
     struct sm_pack_job *j = &p->j;
     bool can = false;
+    SM_TRY(clear_old(p, out, err));
     SM_TRY(sm_out_open(&j->out, out, SM_OUT_NEW, true, err));
     SM_TRY(sm_out_write(j->out, 0, SM_PACK_UNFINISHED, 4, err));
     SM_TRY(sm_out_sync(j->out, err)); /* what is there is ours from its first byte on */
@@ -365,31 +427,6 @@ static smol_status resume(struct place *p, const char *in, const char *out,
     return mark_sources(p, err);
 }
 
-/* What the first bytes of a file say; false: it cannot be read. */
-static bool begins_with(const char *path, const char magic[4])
-{
-    struct sm_file *f;
-    uint8_t b[4];
-    bool is = false;
-    if (sm_file_open(&f, path, false, NULL) != SMOL_OK) return false;
-    if (sm_file_size(f) >= 4 && sm_file_read(f, 0, b, 4, NULL) == SMOL_OK) is = !memcmp(b, magic, 4);
-    sm_file_close(f);
-    return is;
-}
-
-/* Of a file that was made and whose first bytes were lost: nothing, or zeros. */
-static bool is_empty(const char *path)
-{
-    static const uint8_t zero[4];
-    struct sm_file *f;
-    uint8_t b[4] = {0};
-    if (sm_file_open(&f, path, false, NULL) != SMOL_OK) return false;
-    const uint64_t n = sm_file_size(f);
-    const bool empty = n <= 4 && sm_file_read(f, 0, b, (size_t)n, NULL) == SMOL_OK && !memcmp(b, zero, 4);
-    sm_file_close(f);
-    return empty;
-}
-
 /* IN has the name of a source of the pack: gone, since the pack is complete. */
 static bool is_named(const struct sm_pack *pack, const char *in)
 {
@@ -458,16 +495,6 @@ static bool is_whole(const char *in)
     return true;
 }
 
-/* IN is whole: whatever an earlier attempt left is worth nothing, and may be a mixture of two. */
-static smol_status start_over(struct place *p, const char *in, const char *out, smol_error *err)
-{
-    if (sm_path_exists(out) && !begins_with(out, SM_PACK_UNFINISHED) && !is_empty(out))
-        return SM_FAIL(err, IO, "%s exists already", out);
-    if (sm_path_exists(out)) SM_TRY(sm_path_remove(out, err));
-    SM_TRY(sm_path_remove(p->log_path, err));
-    return begin(p, in, out, err);
-}
-
 /* What is there decides. Once IN is no longer whole, OUT and the journal are on the disk. */
 static smol_status decide(struct place *p, const char *in, const char *out, bool *finished,
                           bool *resumed, smol_error *err)
@@ -483,7 +510,7 @@ static smol_status decide(struct place *p, const char *in, const char *out, bool
         *finished = *resumed = true;
         return clean_up(p, in, out, err);
     }
-    if (is_whole(in)) return start_over(p, in, out, err);
+    if (is_whole(in)) return begin(p, in, out, err);
     SM_TRY(sm_journal_open(&p->log, p->log_path, &h, &has_journal, err));
     if (has_journal && sm_path_exists(out)) {
         *resumed = true;

@@ -115,6 +115,9 @@ SM_NODISCARD smol_status sm_journal_open(struct sm_journal *l, const char *path,
 /* The next record: units [*first, *end) and their sums at sums[*first]. *ok false: no more. */
 SM_NODISCARD smol_status sm_journal_next(struct sm_journal *l, uint64_t n_sums, uint64_t *first,
                                          uint64_t *end, uint64_t *sums, bool *ok, smol_error *err);
+/* How many records follow the head of a journal that was just opened. */
+SM_NODISCARD smol_status sm_journal_count(struct sm_journal *l, const struct sm_journal_head *h,
+                                          uint64_t *n, smol_error *err);
 /* Append and sync. */
 SM_NODISCARD smol_status sm_journal_add(struct sm_journal *l, uint64_t first, uint64_t end,
                                         const uint64_t *sums, smol_error *err);

@@ -97,6 +97,23 @@ smol_status sm_journal_next(struct sm_journal *l, uint64_t n_sums, uint64_t *fir
     return SMOL_OK;
 }
 
+smol_status sm_journal_count(struct sm_journal *l, const struct sm_journal_head *h, uint64_t *n,
+                             smol_error *err)
+{
+    uint64_t first, end;
+    bool ok = true;
+    *n = 0;
+    uint64_t *sums = h->n_sums < SIZE_MAX / 16 ? sm_mem_new((size_t)h->n_sums * sizeof *sums) : NULL;
+    if (!sums) return SM_FAIL(err, NOMEM, "no memory to read a journal");
+    smol_status st = SMOL_OK;
+    while (st == SMOL_OK && ok) {
+        st = sm_journal_next(l, h->n_sums, &first, &end, sums, &ok, err);
+        *n += st == SMOL_OK && ok;
+    }
+    sm_mem_free(sums, (size_t)h->n_sums * sizeof *sums);
+    return st;
+}
+
 smol_status sm_journal_add(struct sm_journal *l, uint64_t first, uint64_t end, const uint64_t *sums,
                            smol_error *err)
 {

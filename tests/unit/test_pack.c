@@ -218,6 +218,50 @@ static void failing_disk(bool in_place)
     TAP_OK(n_clean == n, "%s: nothing was harmed (%u)", in_place ? "in place" : "beside", n_clean);
 }
 
+/* A pack in place that stopped anywhere, then another source into the same OUT: refused as soon as
+ * OUT holds something that is nowhere else, and nothing is lost. */
+static void another_source(void)
+{
+    static const char *const names[] = {"rand-qwen3-k256-q1_0.gguf", "rand-qwen3-k256-q2_k.gguf"};
+    char path[2][512], folder[600], in[2][640], out[640], back[640];
+    unsigned n_refused = 0, n_taken = 0, n_wrong = 0;
+    (void)snprintf(folder, sizeof folder, "%s/other", temp_dir());
+    (void)snprintf(out, sizeof out, "%s/out.gguf", folder);
+    (void)snprintf(back, sizeof back, "%s/back.gguf", temp_dir());
+    (void)mkdir(folder, 0777);
+    for (uint64_t k = 1; k < 80; k += k < 16 ? 1 : 9) {
+        for (unsigned i = 0; i < 2; i++) {
+            char name[540];
+            (void)snprintf(name, sizeof name, "tests/data/models/%s", names[i]);
+            (void)source_path(path[i], sizeof path[i], name);
+            (void)snprintf(in[i], sizeof in[i], "%s/%s", folder, names[i]);
+            file_copy(path[i], in[i]);
+        }
+        disk_log_start(folder);
+        disk_fail_sync(k, EIO);
+        const smol_status first = pack_file(in[0], out, true, 20000, &err);
+        disk_log_stop();
+        disk_skip_syncs();
+        if (first == SMOL_OK) (void)unlink(out);
+        const bool whole = files_same(in[0], path[0]);
+        const smol_status st = pack_file(in[1], out, true, 20000, &err);
+        bool good = st == SMOL_OK ? whole || first == SMOL_OK
+                                  : strstr(err.msg, "from another file") && files_same(in[1], path[1]);
+        if (st == SMOL_OK) n_taken++;
+        else n_refused++, good = good && pack_file(in[0], out, true, 20000, &err) == SMOL_OK;
+        good = good && unpack_file(out, back, &err) == SMOL_OK && files_same(back, path[st == SMOL_OK]);
+        if (!good) printf("# stopped at sync %llu: %s\n", (unsigned long long)k, err.msg);
+        n_wrong += !good;
+        for (unsigned i = 0; i < 2; i++) (void)unlink(in[i]);
+        (void)unlink(out);
+        (void)unlink(back);
+        disk_log_stop();
+    }
+    TAP_OK(n_wrong == 0 && n_refused > 5 && n_taken > 2, "another source for an OUT that is not finished: "
+           "%u times refused, %u times nothing was in it, %u times something was lost", n_refused,
+           n_taken, n_wrong);
+}
+
 static void peak(void)
 {
     char path[512], folder[600], in[640], out[640];
@@ -256,6 +300,7 @@ int main(int argc, char **argv)
     disk_log_stop();
     failing_disk(false);
     failing_disk(true);
+    another_source();
     peak();
     if (tap_effort() == 2) {
         disk_skip_syncs();
