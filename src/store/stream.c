@@ -244,7 +244,7 @@ void sm_stream_begin(struct sm_store *s, const struct sm_stream_item *item)
     const uint64_t at = t->next_seq % t->n_chunks;
     const uint64_t ahead = it->first >= at ? it->first - at : it->first + t->n_chunks - at;
     it->seq = t->next_seq + ahead;
-    if (ahead) skip(t, it->seq);
+    if (ahead && t->status == SMOL_OK) skip(t, it->seq);
     t->next_seq = it->seq + it->n_chunks;
     (void)pthread_cond_broadcast(&s->sched.work);
     (void)pthread_mutex_unlock(&s->sched.mu);
@@ -282,13 +282,29 @@ void sm_stream_give(struct sm_store *s, const struct sm_stream_item *item, uint3
     (void)pthread_mutex_unlock(&s->sched.mu);
 }
 
+/* Nothing in the ring is wanted any more: reading goes on with what is begun next. */
+static void start_anew(struct sm_stream *t)
+{
+    for (uint32_t i = 0; i < t->n_cells; i++) {
+        if (t->cell[i].state == SM_CELL_LOADING) t->cell[i].drop = true;
+        else t->cell[i].state = SM_CELL_EMPTY;
+    }
+    t->n_gaps = 0;
+    t->read_seq = t->next_seq;
+    t->status = SMOL_OK;
+    t->err = (smol_error){0};
+}
+
 smol_status sm_stream_status(struct sm_store *s, smol_error *err)
 {
     struct sm_stream *t = &s->stream;
     if (!t->on) return SMOL_OK;
     (void)pthread_mutex_lock(&s->sched.mu);
     const smol_status st = t->status;
-    if (st != SMOL_OK && err && err->code == SMOL_OK) *err = t->err;
+    if (st != SMOL_OK) {
+        if (err && err->code == SMOL_OK) *err = t->err;
+        start_anew(t);
+    }
     (void)pthread_mutex_unlock(&s->sched.mu);
     return st;
 }

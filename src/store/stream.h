@@ -32,7 +32,8 @@ void sm_stream_begin(struct sm_store *s, const struct sm_stream_item *item);
 const uint8_t *sm_stream_take(struct sm_store *s, const struct sm_stream_item *item, uint32_t chunk,
                               unsigned worker);
 void sm_stream_give(struct sm_store *s, const struct sm_stream_item *item, uint32_t chunk, uint32_t n);
-/* The first failure of a streamed read. */
+/* The first failure of a streamed read since this was last called, when nothing that was begun is being
+ * computed any more; reading starts anew with the next item that is begun. */
 SM_NODISCARD smol_status sm_stream_status(struct sm_store *s, smol_error *err);
 
 /* Before loading: let declared matrices of together at least `bytes` (as held) be streamed, spread

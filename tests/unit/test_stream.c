@@ -46,8 +46,9 @@ static void close_set(struct set *o)
     sm_gguf_free(o->g);
 }
 
-/* One sweep over a weight: every row as the plain file has it. */
-static bool use(struct set *o, const struct sm_weight *w, const struct sm_gguf *plain, const uint8_t *file)
+/* Every row of a weight, which was begun if it is streamed, as the plain file has it. */
+static bool compare(struct set *o, const struct sm_weight *w, const struct sm_gguf *plain,
+                    const uint8_t *file)
 {
     const struct sm_stream_item *it = sm_stream_of(o->s, w->data);
     const struct sm_tensor_info *t = sm_gguf_find_tensor(plain, w->info->name);
@@ -55,7 +56,6 @@ static bool use(struct set *o, const struct sm_weight *w, const struct sm_gguf *
     const uint32_t step = it ? sm_stream_chunk_rows(it) : w->n_out, n = it ? sm_stream_n_chunks(it) : 1;
     uint8_t row[65536];
     bool good = row_bytes <= sizeof row;
-    if (it) sm_stream_begin(o->s, it);
     for (uint32_t c = 0; c < n && good; c++) {
         const uint8_t *p = it ? sm_stream_take(o->s, it, c, 0) : w->data;
         if (!p) return false;
@@ -72,16 +72,34 @@ static bool use(struct set *o, const struct sm_weight *w, const struct sm_gguf *
     return good;
 }
 
+static void begin(struct set *o, const struct sm_weight *w)
+{
+    const struct sm_stream_item *it = sm_stream_of(o->s, w->data);
+    if (it) sm_stream_begin(o->s, it);
+}
+
+static bool use(struct set *o, const struct sm_weight *w, const struct sm_gguf *plain, const uint8_t *file)
+{
+    begin(o, w);
+    return compare(o, w, plain, file);
+}
+
+/* The plain file, in memory and as tensors. */
+static uint8_t *load_plain(const char *path, struct sm_gguf **g)
+{
+    const size_t n = (size_t)file_bytes(path);
+    uint8_t *file = malloc(n);
+    FILE *f = fopen(path, "rb");
+    if (!file || !f || fread(file, 1, n, f) != n || sm_gguf_open(g, path, &err) != SMOL_OK) abort();
+    (void)fclose(f);
+    return file;
+}
+
 static void sweeps(const char *path, const char *plain_path, const char *what)
 {
     struct sm_gguf *plain;
-    size_t n_chunks = 0, n_file = (size_t)file_bytes(plain_path);
-    uint8_t *file = malloc(n_file);
-    FILE *f = fopen(plain_path, "rb");
-    if (!file || !f || fread(file, 1, n_file, f) != n_file ||
-        sm_gguf_open(&plain, plain_path, &err) != SMOL_OK)
-        abort();
-    (void)fclose(f);
+    size_t n_chunks = 0;
+    uint8_t *file = load_plain(plain_path, &plain);
     static const size_t chunk_bytes[] = {1, 5000, 60000, 1 << 20};
     for (unsigned k = 0; k < 4; k++) {
         for (unsigned share = 1; share <= 2; share++) {
@@ -104,44 +122,88 @@ static void sweeps(const char *path, const char *plain_path, const char *what)
     free(file);
 }
 
+/* Several products are begun, in any order, before the first chunk of any of them is taken. */
+static void begun_together(const char *path)
+{
+    struct sm_gguf *plain;
+    struct set o;
+    uint8_t *file = load_plain(path, &plain);
+    unsigned n_bad = 0;
+    if (!open_set(&o, path, 5000, ALL) || o.n < 4) abort();
+    for (unsigned round = 0; round < 100; round++) {
+        unsigned at[4] = {2, 0, 1, 3}, n = 3;
+        if (round) {
+            n = 1 + (unsigned)tap_random_below(4);
+            for (unsigned i = 0; i < n; i++) at[i] = (unsigned)tap_random_below(o.n);
+            for (unsigned i = 1; i < n; i++) /* no product twice in a call */
+                for (unsigned k = 0; k < i; k++)
+                    if (at[k] == at[i]) n = i;
+        }
+        for (unsigned i = 0; i < n; i++) begin(&o, o.w[at[i]]);
+        for (unsigned i = 0; i < n; i++) n_bad += !compare(&o, o.w[at[i]], plain, file);
+    }
+    TAP_OK(n_bad == 0, "products begun together in any order: %u of 100 calls are wrong", n_bad);
+    close_set(&o);
+    sm_gguf_free(plain);
+    free(file);
+}
+
+/* From the first weight on until a read fails, as a token does; false: none failed. */
+static bool fails(struct set *o)
+{
+    bool failed = false;
+    for (unsigned sweep = 0; sweep < 3 && !failed; sweep++)
+        for (unsigned i = 0; i < o->n && !failed; i++) {
+            const struct sm_stream_item *it = sm_stream_of(o->s, o->w[i]->data);
+            if (!it) continue;
+            sm_stream_begin(o->s, it);
+            for (uint32_t c = 0; c < sm_stream_n_chunks(it) && !failed; c++) {
+                failed = !sm_stream_take(o->s, it, c, 0);
+                if (!failed) sm_stream_give(o->s, it, c, 1);
+            }
+        }
+    return failed;
+}
+
 static void failures(const char *path)
 {
-    unsigned n = 0, wrong = 0;
+    struct sm_gguf *plain;
+    uint8_t *file = load_plain(path, &plain);
+    unsigned n = 0, wrong = 0, n_poisoned = 0;
     for (uint64_t k = 1; k < 40; k += 3) {
         struct set o;
         if (!open_set(&o, path, 5000, 100000)) abort();
         inject_start();
         (void)inject_add(&(struct inject_rule){.kind = INJECT_EIO, .on = INJECT_READ, .first = k,
                                                .count = UINT64_MAX});
-        bool failed = false;
-        for (unsigned sweep = 0; sweep < 3 && !failed; sweep++)
-            for (unsigned i = 0; i < o.n && !failed; i++) {
-                const struct sm_stream_item *it = sm_stream_of(o.s, o.w[i]->data);
-                if (!it) continue;
-                sm_stream_begin(o.s, it);
-                for (uint32_t c = 0; c < sm_stream_n_chunks(it) && !failed; c++) {
-                    failed = !sm_stream_take(o.s, it, c, 0);
-                    if (!failed) sm_stream_give(o.s, it, c, 1);
-                }
-            }
-        smol_error e = {0};
-        n++;
-        wrong += !failed || sm_stream_status(o.s, &e) != SMOL_IO || !strstr(e.msg, "tensor ");
-        close_set(&o);
+        for (unsigned token = 0; token < 12; token++) { /* each of them fails by itself */
+            smol_error e = {0};
+            n++;
+            wrong += !fails(&o) || sm_stream_status(o.s, &e) != SMOL_IO || !strstr(e.msg, "tensor ");
+        }
         inject_stop();
+        bool good = true;
+        for (unsigned i = 0; i < 2 * o.n && good; i++) good = use(&o, o.w[i % o.n], plain, file);
+        n_poisoned += !good || sm_stream_status(o.s, NULL) != SMOL_OK;
+        close_set(&o);
     }
     TAP_OK(wrong == 0, "%u failing reads reach whoever waits, %u did not", n, wrong);
+    TAP_OK(n_poisoned == 0, "when reads succeed again all is right again, %u times not", n_poisoned);
+    sm_gguf_free(plain);
+    free(file);
 }
 
 int main(int argc, char **argv)
 {
     char path[512], pack[600];
     tap_init(argc, argv);
+    (void)alarm(600); /* a hang is a failure */
     (void)source_path(path, sizeof path, "tests/data/models/rand-qwen3-k256-q4_k_m.gguf");
     (void)snprintf(pack, sizeof pack, "%s/pack.gguf", temp_dir());
     sweeps(path, path, "plain");
     if (!TAP_OK(pack_file(path, pack, false, 0, &err) == SMOL_OK, "packs %s", err.msg)) return tap_done();
     sweeps(pack, path, "pack");
+    begun_together(path);
     failures(path);
     (void)unlink(pack);
     return tap_done();
