@@ -32,6 +32,14 @@ static smol_status filter_text(struct sm_jinja *j, const struct sm_jnode *n, str
     return sm_jinja_eval(j, &copy, text);
 }
 
+/* A scope in the interpreter's memory: a macro defined in it keeps it. NULL: no memory. */
+static struct sm_jscope *new_scope(struct sm_jinja *j, struct sm_jscope *parent)
+{
+    struct sm_jscope *scope = sm_jinja_take(j, sizeof *scope);
+    if (scope) *scope = (struct sm_jscope){.parent = parent};
+    return scope;
+}
+
 /* Run `body` in a scope of its own. */
 static smol_status run_inside(struct sm_jinja *j, struct sm_jscope *scope,
                               const struct sm_jnode *body)
@@ -52,7 +60,7 @@ static smol_status select_items(struct sm_jinja *j, const struct sm_jnode *n,
     struct sm_jscope *before = j->scope;
     smol_status st = SMOL_OK;
     for (size_t i = 0; st == SMOL_OK && i < (*items)->n; i++) {
-        struct sm_jscope scope = {.parent = before};
+        struct sm_jscope scope = {.parent = before}; /* expressions define no macros */
         j->scope = &scope;
         st = sm_jinja_assign(j, n->a, &(*items)->v[i]);
         if (st == SMOL_OK) st = sm_jinja_eval(j, n->c, &keep);
@@ -73,18 +81,16 @@ static smol_status run_for(struct sm_jinja *j, const struct sm_jnode *n)
     SM_TRY(sm_jinja_items(j, &over, &items));
     if (n->c) SM_TRY(select_items(j, n, &items));
     if (!items->n) {
-        struct sm_jscope scope = {.parent = j->scope};
-        return run_inside(j, &scope, n->other);
+        struct sm_jscope *scope = new_scope(j, j->scope);
+        return scope ? run_inside(j, scope, n->other) : sm_jinja_full(j);
     }
     struct sm_jloop *loop = sm_jinja_take(j, sizeof *loop);
     if (!loop) return sm_jinja_full(j);
     *loop = (struct sm_jloop){items, 0};
     const struct sm_jval self = {.type = SM_J_LOOP, .u.loop = loop};
     for (; loop->i < items->n; loop->i++) {
-        /* in the interpreter's memory: a macro defined here keeps it */
-        struct sm_jscope *scope = sm_jinja_take(j, sizeof *scope), *before = j->scope;
+        struct sm_jscope *before = j->scope, *scope = new_scope(j, before);
         if (!scope) return sm_jinja_full(j);
-        *scope = (struct sm_jscope){.parent = before};
         j->scope = scope;
         smol_status st = sm_jinja_bind(j, j->name_loop, &self) ? SMOL_OK : sm_jinja_full(j);
         if (st == SMOL_OK) st = sm_jinja_assign(j, n->a, &items->v[loop->i]);
@@ -129,9 +135,8 @@ static smol_status bind_parameters(struct sm_jinja *j, const struct sm_jnode *ma
 smol_status sm_jinja_call_macro(struct sm_jinja *j, const struct sm_jcall *c,
                                 const struct sm_jargs *args, struct sm_jval *out)
 {
-    struct sm_jscope *scope = sm_jinja_take(j, sizeof *scope), *before = j->scope;
+    struct sm_jscope *before = j->scope, *scope = new_scope(j, c->scope);
     if (!scope) return sm_jinja_full(j);
-    *scope = (struct sm_jscope){.parent = c->scope};
     j->scope = scope;
     smol_status st = bind_parameters(j, c->macro, args);
     if (st == SMOL_OK) st = capture(j, c->macro->body, out);
@@ -153,9 +158,8 @@ static smol_status run_if(struct sm_jinja *j, const struct sm_jnode *n)
 
 static smol_status run_with(struct sm_jinja *j, const struct sm_jnode *n)
 {
-    struct sm_jscope *scope = sm_jinja_take(j, sizeof *scope);
+    struct sm_jscope *scope = new_scope(j, j->scope);
     if (!scope) return sm_jinja_full(j);
-    *scope = (struct sm_jscope){.parent = j->scope};
     for (const struct sm_jnode *set = n->a; set; set = set->next) {
         struct sm_jval v;
         struct sm_jscope *before = j->scope;

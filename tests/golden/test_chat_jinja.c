@@ -184,6 +184,20 @@ static void test_bounds(void)
     free(out);
 }
 
+/* A macro keeps the names of where it was defined, also of a loop's else. */
+static void test_scopes(void)
+{
+    static const char text[] =
+        "{% set n = namespace() %}{% for i in [] %}{% else %}{% set y = 'kept' %}"
+        "{% macro f() %}{{ y }}{% endmacro %}{% set n.f = f %}{% endfor %}"
+        "{% for i in [1, 2, 3] if i > 1 %}{{ [i, [i]]|tojson }}{{ n.f() }}{% endfor %}";
+    smol_error err = {0};
+    char *out = NULL;
+    (void)!render(text, "{}", &out, &err);
+    TAP_IS_STR(out, "[2, [2]]kept[3, [3]]kept", "a macro defined in the else of a loop");
+    free(out);
+}
+
 /* ---- whose text ---- */
 
 static void test_typed(void)
@@ -363,6 +377,7 @@ int main(int argc, char **argv)
     (void)snprintf(path, sizeof path, "%s/vocab/llama3.gguf", shared ? shared : "../shared");
     test_model("llama3", path);
     test_bounds();
+    test_scopes();
     test_typed();
     test_retries();
     test_reasoning();
