@@ -20,11 +20,13 @@ smol_status sm_jinja_enter(struct sm_jinja *j, const struct sm_jnode *n)
 
 bool sm_jinja_bind(struct sm_jinja *j, const char *name, const struct sm_jval *v)
 {
-    for (struct sm_jvar *k = j->scope->vars; k; k = k->next)
+    for (struct sm_jvar *k = j->scope->vars; k; k = k->next) {
         if (k->name == name) {
             k->value = *v;
             return true;
         }
+        (void)sm_jinja_count(j, 4);
+    }
     struct sm_jvar *k = sm_jinja_take(j, sizeof *k);
     if (!k) return false;
     *k = (struct sm_jvar){name, *v, j->scope->vars};
@@ -45,13 +47,14 @@ static smol_status function_value(struct sm_jinja *j, enum sm_jcallable kind, co
 static smol_status eval_name(struct sm_jinja *j, const char *name, struct sm_jval *out)
 {
     for (const struct sm_jscope *s = j->scope; s; s = s->parent) {
-        unsigned n = 0;
-        for (const struct sm_jvar *v = s->vars; v; v = v->next, n++)
+        for (const struct sm_jvar *v = s->vars; v; v = v->next) {
             if (v->name == name) {
                 *out = v->value;
                 return SMOL_OK;
             }
-        SM_TRY(sm_jinja_cost(j, 8 * (size_t)n));
+            (void)sm_jinja_count(j, 4);
+        }
+        SM_TRY(sm_jinja_cost(j, 4));
     }
     if (sm_jinja_has_function(name)) return function_value(j, SM_JC_FUNCTION, name, NULL, out);
     *out = sm_jinja_undefined(sm_jinja_text(name).u.s);

@@ -82,7 +82,7 @@ static smol_status do_int(struct sm_jinja *j, const struct sm_jval *v, const str
         *out = sm_jinja_int((int64_t)v->u.f);
     else if (v->type == SM_J_STR) {
         char text[32], *end = text;
-        const struct sm_jstr s = sm_jinja_strip(v->u.s, (struct sm_jstr){0}, true, true);
+        const struct sm_jstr s = sm_jinja_strip(j, v->u.s, (struct sm_jstr){0}, true, true);
         if (!s.n || s.n >= 19) return SMOL_OK;
         memcpy(text, s.p, s.n);
         text[s.n] = 0;
@@ -111,9 +111,9 @@ static smol_status do_trim(struct sm_jinja *j, const struct sm_jval *v, const st
     const struct sm_jval *chars = sm_jinja_arg(a, 0, "chars");
     SM_TRY(text_of(j, v, out));
     const struct sm_jstr none = {0};
-    out->u.s =
-        sm_jinja_strip(out->u.s, chars && chars->type == SM_J_STR ? chars->u.s : none, true, true);
-    return SMOL_OK;
+    out->u.s = sm_jinja_strip(j, out->u.s, chars && chars->type == SM_J_STR ? chars->u.s : none,
+                              true, true);
+    return sm_jinja_cost(j, 0);
 }
 
 static smol_status do_upper(struct sm_jinja *j, const struct sm_jval *v, const struct sm_jargs *a,
@@ -268,6 +268,7 @@ static smol_status attribute(struct sm_jinja *j, const struct sm_jval *v,
 {
     *out = *v;
     if (path->type != SM_J_STR) return sm_jinja_item(j, v, path, out);
+    SM_TRY(sm_jinja_cost(j, path->u.s.n));
     for (size_t at = 0; at <= path->u.s.n;) {
         size_t dot = sm_jinja_search(path->u.s, sm_jinja_text(".").u.s, at);
         if (dot == SIZE_MAX) dot = path->u.s.n;
@@ -547,6 +548,7 @@ smol_status sm_jinja_filter(struct sm_jinja *j, const char *name, const struct s
                  {"trim", do_trim},
                  {"unique", do_unique},
                  {"upper", do_upper}};
+    SM_TRY(sm_jinja_cost(j, 64)); /* map() runs it for each item */
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp(known[i].name, name)) return known[i].fn(j, v, args, out);
     return SM_J_FAIL(j, UNSUPPORTED, "the filter \"%.40s\" is not supported", name);

@@ -89,7 +89,8 @@ struct sm_jinja {
     size_t left, used;
     struct sm_jinja_limits limits;
     int64_t now;
-    uint64_t steps, fine_steps;
+    uint64_t steps;
+    unsigned fine_steps; /* 64ths of a step */
     unsigned depth;
     uint32_t line; /* of the node that runs, for messages */
     smol_error *err;

@@ -280,7 +280,7 @@ static smol_status put_key(struct writer *w, const struct sm_jval *k)
 }
 
 /* The member to write next when keys are sorted: the smallest above `last`. */
-static size_t next_sorted(const struct sm_jdict *d, size_t last)
+static size_t next_sorted(struct sm_jinja *j, const struct sm_jdict *d, size_t last)
 {
     size_t best = SIZE_MAX;
     for (size_t i = 0; i < d->n; i++) {
@@ -292,6 +292,7 @@ static size_t next_sorted(const struct sm_jdict *d, size_t last)
         for (int s = 0; s < 2; s++) {
             if (!at[s]) continue;
             const size_t n = k.n < at[s]->u.s.n ? k.n : at[s]->u.s.n;
+            (void)sm_jinja_count(j, n);
             const int c = n ? memcmp(k.p, at[s]->u.s.p, n) : 0;
             order[s] = c ? c : (k.n > at[s]->u.s.n) - (k.n < at[s]->u.s.n);
         }
@@ -310,7 +311,7 @@ static smol_status put_dict(struct writer *w, const struct sm_jdict *d, unsigned
     put(w, "{");
     put_break(w, depth);
     for (size_t i = 0; i < d->n; i++) {
-        const size_t at = w->style->sort_keys ? next_sorted(d, last) : i;
+        const size_t at = w->style->sort_keys ? next_sorted(w->b.j, d, last) : i;
         if (at == SIZE_MAX) break;
         SM_TRY(sm_jinja_cost(w->b.j, w->style->sort_keys ? 64 * d->n : 0));
         last = at;

@@ -67,6 +67,7 @@ smol_status sm_jinja_test(struct sm_jinja *j, const char *name, const struct sm_
 {
     const int op = operator_test(name);
     *out = false;
+    SM_TRY(sm_jinja_cost(j, 64)); /* select() runs it for each item */
     if (op) {
         if (args->n != 1) return SM_J_FAIL(j, FORMAT, "the test \"%.40s\" wants one value", name);
         if (!strcmp(name, "sameas") && v->type != args->v[0].type) return SMOL_OK;
@@ -104,8 +105,8 @@ static smol_status strip(struct sm_jinja *j, const struct sm_jval *self, const s
 {
     struct sm_jstr chars;
     SM_TRY(text_arg(j, a, 0, "chars", (struct sm_jstr){0}, &chars));
-    *out = sm_jinja_str(sm_jinja_strip(self->u.s, chars, left, right));
-    return SMOL_OK;
+    *out = sm_jinja_str(sm_jinja_strip(j, self->u.s, chars, left, right));
+    return sm_jinja_cost(j, 0);
 }
 
 static smol_status str_strip(struct sm_jinja *j, const struct sm_jval *self,
@@ -126,9 +127,10 @@ static smol_status str_rstrip(struct sm_jinja *j, const struct sm_jval *self,
     return strip(j, self, a, false, true, out);
 }
 
-static bool has_affix(struct sm_jstr s, const struct sm_jval *v, bool at_end)
+static bool has_affix(struct sm_jinja *j, struct sm_jstr s, const struct sm_jval *v, bool at_end)
 {
     if (v->type != SM_J_STR || v->u.s.n > s.n) return false;
+    (void)sm_jinja_count(j, v->u.s.n + 4);
     const size_t at = at_end ? s.n - v->u.s.n : 0;
     return sm_jinja_same_text(sm_jinja_cut(s, at, at + v->u.s.n), v->u.s);
 }
@@ -140,11 +142,13 @@ static smol_status affix(struct sm_jinja *j, const struct sm_jval *self, const s
     bool yes = false;
     if (!v || (v->type != SM_J_STR && v->type != SM_J_LIST))
         return SM_J_FAIL(j, FORMAT, "%s wants a text", at_end ? "endswith" : "startswith");
-    if (v->type == SM_J_STR) yes = has_affix(self->u.s, v, at_end);
-    for (size_t i = 0; v->type == SM_J_LIST && i < v->u.list->n; i++)
-        yes |= has_affix(self->u.s, &v->u.list->v[i], at_end);
+    if (v->type == SM_J_STR) yes = has_affix(j, self->u.s, v, at_end);
+    for (size_t i = 0; v->type == SM_J_LIST && i < v->u.list->n && !yes; i++) {
+        SM_TRY(sm_jinja_cost(j, 4));
+        yes = has_affix(j, self->u.s, &v->u.list->v[i], at_end);
+    }
     *out = sm_jinja_bool(yes);
-    return sm_jinja_cost(j, v->type == SM_J_STR ? v->u.s.n : self->u.s.n);
+    return sm_jinja_cost(j, 0);
 }
 
 static smol_status str_startswith(struct sm_jinja *j, const struct sm_jval *self,
@@ -164,15 +168,16 @@ static smol_status split_at_space(struct sm_jinja *j, struct sm_jstr s, int64_t 
 {
     const struct sm_jstr none = {0};
     for (int64_t n = 0;; n++) {
-        s = sm_jinja_strip(s, none, true, false);
+        s = sm_jinja_strip(j, s, none, true, false);
+        SM_TRY(sm_jinja_cost(j, 0));
         if (!s.n) return SMOL_OK;
         size_t end = 0;
         for (; end < s.n; end += sm_jinja_char(s, end)) {
             const struct sm_jstr c = sm_jinja_cut(s, end, end + sm_jinja_char(s, end));
-            if (!sm_jinja_strip(c, none, true, false).n) break;
+            if (!sm_jinja_strip(j, c, none, true, false).n) break;
         }
         if (n == most) {
-            s = sm_jinja_strip(s, none, false, true);
+            s = sm_jinja_strip(j, s, none, false, true);
             end = s.n;
         }
         if (!sm_jinja_append(j, out->u.list, sm_jinja_str(sm_jinja_cut(s, 0, end))))
@@ -203,11 +208,18 @@ static smol_status str_split(struct sm_jinja *j, const struct sm_jval *self,
 }
 
 /* The last place of `what` in s, SIZE_MAX: none. */
-static size_t search_back(struct sm_jstr s, struct sm_jstr what)
+static smol_status search_back(struct sm_jinja *j, struct sm_jstr s, struct sm_jstr what,
+                               size_t *out)
 {
-    for (size_t i = s.n >= what.n ? s.n - what.n + 1 : 0; i > 0; i--)
-        if (!memcmp(s.p + i - 1, what.p, what.n)) return i - 1;
-    return SIZE_MAX;
+    const size_t step = what.n < 64 ? 2 : what.n; /* a long text may be compared at every place */
+    *out = SIZE_MAX;
+    for (size_t i = s.n >= what.n ? s.n - what.n + 1 : 0; i > 0; i--) {
+        SM_TRY(sm_jinja_cost(j, step));
+        if (memcmp(s.p + i - 1, what.p, what.n) != 0) continue;
+        *out = i - 1;
+        break;
+    }
+    return SMOL_OK;
 }
 
 static smol_status str_rsplit(struct sm_jinja *j, const struct sm_jval *self,
@@ -221,8 +233,8 @@ static smol_status str_rsplit(struct sm_jinja *j, const struct sm_jval *self,
     if (!by.n) return SM_J_FAIL(j, UNSUPPORTED, "rsplit without a text is not supported");
     if (!sm_jinja_list(j, out)) return sm_jinja_full(j);
     for (; most > 0; most--) {
-        const size_t at = search_back(s, by);
-        SM_TRY(sm_jinja_cost(j, s.n));
+        size_t at;
+        SM_TRY(search_back(j, s, by, &at));
         if (at == SIZE_MAX) break;
         if (!sm_jinja_append(j, out->u.list, sm_jinja_str(sm_jinja_cut(s, at + by.n, s.n))))
             return sm_jinja_full(j);
@@ -302,7 +314,9 @@ static smol_status place(struct sm_jinja *j, const struct sm_jval *self, const s
     SM_TRY(text_arg(j, a, 0, NULL, (struct sm_jstr){0}, &what));
     if (!what.p || a->n != 1) return SM_J_FAIL(j, UNSUPPORTED, "find with other than one text");
     SM_TRY(sm_jinja_cost(j, self->u.s.n));
-    const size_t at = back ? search_back(self->u.s, what) : sm_jinja_search(self->u.s, what, 0);
+    size_t at;
+    if (back) SM_TRY(search_back(j, self->u.s, what, &at));
+    else at = sm_jinja_search(self->u.s, what, 0);
     *out = sm_jinja_int(at == SIZE_MAX ? -1
                                        : (int64_t)sm_jinja_length(sm_jinja_cut(self->u.s, 0, at)));
     return SMOL_OK;
@@ -347,7 +361,7 @@ static smol_status remove_affix(struct sm_jinja *j, const struct sm_jval *self,
 {
     if (a->n != 1) return SM_J_FAIL(j, FORMAT, "removeprefix and removesuffix want a text");
     *out = *self;
-    if (!has_affix(self->u.s, &a->v[0], at_end)) return SMOL_OK;
+    if (!has_affix(j, self->u.s, &a->v[0], at_end)) return SMOL_OK;
     const size_t n = self->u.s.n, k = a->v[0].u.s.n;
     out->u.s = at_end ? sm_jinja_cut(self->u.s, 0, n - k) : sm_jinja_cut(self->u.s, k, n);
     return SMOL_OK;

@@ -30,7 +30,7 @@ static void skip_after(struct sm_jparse *s, bool block)
 {
     if (s->strip_after) {
         const struct sm_jstr all = {s->p + s->at, NULL, s->n - s->at}, chars = {0};
-        const size_t n = all.n - sm_jinja_strip(all, chars, true, false).n;
+        const size_t n = all.n - sm_jinja_strip(s->j, all, chars, true, false).n;
         for (size_t i = 0; i < n; i++) s->line += s->p[s->at + i] == '\n';
         s->at += n;
     } else if (block && !s->keep_after && s->at < s->n && s->p[s->at] == '\n') {
@@ -48,7 +48,7 @@ static struct sm_jstr text_before(struct sm_jparse *s, size_t tag)
     const char kind = tag + 1 < s->n ? s->p[tag + 1] : 0, mark = tag + 2 < s->n ? s->p[tag + 2] : 0;
     for (size_t i = 0; i < text.n; i++) s->line += text.p[i] == '\n';
     if (tag >= s->n) return text;
-    if (mark == '-') return sm_jinja_strip(text, chars, false, true);
+    if (mark == '-') return sm_jinja_strip(s->j, text, chars, false, true);
     if (kind == '{' || mark == '+') return text;
     /* lstrip_blocks: blanks between the start of the line and the tag */
     size_t n = text.n;

@@ -56,16 +56,17 @@ static size_t last_char(struct sm_jstr s)
     return sm_jinja_char(s, s.n - k) == k ? k : 1;
 }
 
-struct sm_jstr sm_jinja_strip(struct sm_jstr s, struct sm_jstr chars, bool left, bool right)
+struct sm_jstr sm_jinja_strip(struct sm_jinja *j, struct sm_jstr s, struct sm_jstr chars, bool left,
+                              bool right)
 {
     while (left && s.n) {
         const size_t k = sm_jinja_char(s, 0);
-        if (!strips(s.p, k, chars)) break;
+        if (!sm_jinja_count(j, k + chars.n) || !strips(s.p, k, chars)) break;
         s = sm_jinja_cut(s, k, s.n);
     }
     while (right && s.n) {
         const size_t k = last_char(s);
-        if (!strips(s.p + s.n - k, k, chars)) break;
+        if (!sm_jinja_count(j, k + chars.n) || !strips(s.p + s.n - k, k, chars)) break;
         s.n -= k;
     }
     return s;

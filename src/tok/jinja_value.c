@@ -42,10 +42,18 @@ smol_status sm_jinja_full(struct sm_jinja *j)
     return SM_J_FAIL(j, LIMIT, "needs more than %zu bytes", j->limits.bytes);
 }
 
-smol_status sm_jinja_cost(struct sm_jinja *j, size_t n_bytes)
+bool sm_jinja_count(struct sm_jinja *j, size_t n_bytes)
 {
     j->steps += n_bytes / 64;
-    if (j->steps <= j->limits.steps) return SMOL_OK;
+    j->fine_steps += n_bytes % 64;
+    j->steps += j->fine_steps / 64;
+    j->fine_steps %= 64;
+    return j->steps <= j->limits.steps;
+}
+
+smol_status sm_jinja_cost(struct sm_jinja *j, size_t n_bytes)
+{
+    if (sm_jinja_count(j, n_bytes)) return SMOL_OK;
     return SM_J_FAIL(j, LIMIT, "takes more than %llu steps", (unsigned long long)j->limits.steps);
 }
 
@@ -89,8 +97,11 @@ const char *sm_jinja_intern(struct sm_jinja *j, const char *p, size_t n)
     uint32_t h = 2166136261u;
     for (size_t i = 0; i < n; i++) h = (h ^ (uint8_t)p[i]) * 16777619u;
     struct sm_jname **slot = &j->names[h % SM_JNAMES];
-    for (struct sm_jname *k = *slot; k; k = k->next)
+    (void)sm_jinja_count(j, n);
+    for (struct sm_jname *k = *slot; k; k = k->next) {
         if (k->n == n && !memcmp(k->text, p, n)) return k->text;
+        (void)sm_jinja_count(j, 4);
+    }
     struct sm_jname *k = sm_jinja_take(j, sizeof *k + n + 1);
     if (!k) return NULL;
     memcpy(k->text, p, n);
@@ -286,9 +297,8 @@ bool sm_jinja_equal(struct sm_jinja *j, const struct sm_jval *a, const struct sm
                     unsigned depth)
 {
     double x, y;
-    if (depth > NEST_MAX || j->steps > j->limits.steps) return false;
-    j->fine_steps++; /* look-ups are linear: sixteen comparisons are a step */
-    j->steps += j->fine_steps % 16 == 0;
+    /* look-ups are linear: sixteen comparisons are a step */
+    if (!sm_jinja_count(j, 4) || depth > NEST_MAX) return false;
     if (as_number(a, &x) && as_number(b, &y)) {
         if (a->type != SM_J_FLOAT && b->type != SM_J_FLOAT)
             return (a->type == SM_J_INT ? a->u.i : a->u.b) ==
@@ -297,7 +307,9 @@ bool sm_jinja_equal(struct sm_jinja *j, const struct sm_jval *a, const struct sm
     }
     if (a->type != b->type) return false;
     switch (a->type) {
-    case SM_J_STR: return sm_jinja_same_text(a->u.s, b->u.s);
+    case SM_J_STR:
+        if (a->u.s.n == b->u.s.n && !sm_jinja_count(j, a->u.s.n)) return false;
+        return sm_jinja_same_text(a->u.s, b->u.s);
     case SM_J_LIST:
         if (a->u.list == b->u.list) return true;
         if (a->u.list->n != b->u.list->n || a->u.list->tuple != b->u.list->tuple) return false;

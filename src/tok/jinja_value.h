@@ -67,8 +67,10 @@ struct sm_jdict {
 void *sm_jinja_take(struct sm_jinja *j, size_t n);
 /* LIMIT with the sentence for NULL. */
 SM_COLD smol_status sm_jinja_full(struct sm_jinja *j);
-/* Count work that one step does not cover; LIMIT past the bound. */
+/* Count work that a step does not cover: 64 bytes looked at are one. LIMIT past the bound. */
 SM_NODISCARD smol_status sm_jinja_cost(struct sm_jinja *j, size_t n_bytes);
+/* Count alone, for what cannot fail: the next step does. False: past the bound. */
+bool sm_jinja_count(struct sm_jinja *j, size_t n_bytes);
 
 static inline struct sm_jval sm_jinja_none(void) { return (struct sm_jval){.type = SM_J_NONE}; }
 static inline struct sm_jval sm_jinja_bool(bool b)
@@ -138,8 +140,10 @@ static inline struct sm_jstr sm_jinja_cut(struct sm_jstr s, size_t from, size_t 
 /* Bytes of the character at s.p[at] (1 where it is no valid UTF-8); 0 at the end. */
 size_t sm_jinja_char(struct sm_jstr s, size_t at);
 size_t sm_jinja_length(struct sm_jstr s); /* in characters */
-/* Without white space (chars.p == NULL) or the characters of `chars` at the chosen ends. */
-struct sm_jstr sm_jinja_strip(struct sm_jstr s, struct sm_jstr chars, bool left, bool right);
+/* Without white space (chars.p == NULL) or the characters of `chars` at the chosen ends. Ends early
+ * when the steps go past the bound. */
+struct sm_jstr sm_jinja_strip(struct sm_jinja *j, struct sm_jstr s, struct sm_jstr chars, bool left,
+                              bool right);
 /* First place of `what` at or after `from`, SIZE_MAX: none. */
 size_t sm_jinja_search(struct sm_jstr s, struct sm_jstr what, size_t from);
 

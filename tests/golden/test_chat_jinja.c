@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-static const struct sm_jinja_limits limits = {(size_t)16 << 20, 1000000, SM_JINJA_DEPTH};
+static struct sm_jinja_limits limits = {(size_t)16 << 20, 1000000, SM_JINJA_DEPTH};
 
 /* Render with the members of a JSON object as variables. */
 static smol_status render(const char *text, const char *context, char **out, smol_error *err)
@@ -182,6 +182,53 @@ static void test_bounds(void)
     char *out;
     TAP_OK(render(deep, "{}", &out, &err) == SMOL_LIMIT, "4000 brackets: %s", err.msg);
     free(out);
+}
+
+/* What goes over texts or items counts as steps: each of these would take the time of millions in
+ * fewer than 20000 steps. `s` is long and blank, `u` as long and other in its last byte. */
+static void test_steps(void)
+{
+    static const char *const t[] = {
+        "{% for i in range(500) %}{% set x = s.strip() %}{% endfor %}",
+        "{% for i in range(500) %}{% set x = s|trim %}{% endfor %}",
+        "{% for i in range(500) %}{% set x = s|int %}{% endfor %}",
+        "{{ s.lstrip(' ' * 9000)|length }}",
+        "{{ s.strip(('x' * 9000) ~ ' ')|length }}",
+        "{% set t = ' ' * 900 ~ 'x' %}{{ s.rfind(t) }}",
+        "{% set t = ' ' * 900 ~ 'x' %}{{ s.rsplit(t, 1)|length }}",
+        "{{ s.startswith([u] * 1000) }}",
+        "{{ u.endswith([s] * 1000) }}",
+        "{% for i in range(500) %}{% set x = s.removeprefix(u) %}{% endfor %}",
+        "{{ s in [u] * 1000 }}",
+        "{{ ([u] * 1000).count(s) }}",
+        "{% set d = {u: 1} %}{% for i in range(500) %}{% set x = d[s] %}{% endfor %}",
+        "{{ ([s] * 1000)|map('trim')|list|length }}",
+        "{{ ([1] * 30000)|select('odd')|list|length }}",
+    };
+    const struct sm_jinja_limits usual = limits;
+    const size_t n = 60000;
+    char *context = malloc(2 * n + 64), *out;
+    if (!context) return;
+    (void)snprintf(context, 2 * n + 64, "{\"s\": \"%*s\", \"u\": \"%*sx\"}", (int)n, "",
+                   (int)n - 1, "");
+    limits.steps = 20000;
+    for (size_t i = 0; i < sizeof t / sizeof *t; i++) {
+        smol_error err = {0};
+        const smol_status st = render(t[i], context, &out, &err);
+        TAP_OK(st == SMOL_LIMIT && strstr(err.msg, "steps"), "%.60s: %s", t[i], err.msg);
+        free(out);
+    }
+    /* many names: each look-up goes over them */
+    char *many = malloc(3000 * 32);
+    size_t at = 0;
+    for (int i = 0; many && i < 3000; i++)
+        at += (size_t)snprintf(many + at, 32, "{%% set a%d = 1 %%}", i);
+    smol_error err = {0};
+    TAP_OK(many && render(many, "{}", &out, &err) == SMOL_LIMIT, "3000 names: %s", err.msg);
+    free(out);
+    free(many);
+    free(context);
+    limits = usual;
 }
 
 /* A macro keeps the names of where it was defined, also of a loop's else. */
@@ -377,6 +424,7 @@ int main(int argc, char **argv)
     (void)snprintf(path, sizeof path, "%s/vocab/llama3.gguf", shared ? shared : "../shared");
     test_model("llama3", path);
     test_bounds();
+    test_steps();
     test_scopes();
     test_typed();
     test_retries();
