@@ -5,9 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Memory of a rendering: the template and its values, and the conversation in a dozen versions. */
+/* Bounds of a rendering: the template and its values; of each message its values and what a loop does
+ * with them (the models' templates take 4 to 6 kB and up to 1500 steps); its texts in a dozen
+ * versions. */
 #define BASE_BYTES ((size_t)16 << 20)
-#define STEPS ((uint64_t)1000000)
+#define BASE_STEPS ((uint64_t)1000000)
+#define MESSAGE_BYTES ((size_t)12 << 10)
+#define MESSAGE_STEPS 2000u
 
 struct variant {
     bool empty_contents, merge_system;
@@ -142,19 +146,34 @@ static smol_status to_segments(struct sm_jstr s, struct sm_chat_segments *out, s
     return SMOL_OK;
 }
 
+static size_t length_of(const char *text) { return text ? strlen(text) : 0; }
+
+/* False: more than memory can hold. */
+static bool set_limits(const smol_message *m, size_t n, const struct sm_chat_options *o,
+                       struct sm_jinja_limits *out)
+{
+    size_t texts = length_of(o->tools);
+    *out = (struct sm_jinja_limits){BASE_BYTES, BASE_STEPS, SM_JINJA_DEPTH};
+    for (size_t i = 0; i < n; i++) {
+        const size_t more = length_of(m[i].reasoning) + length_of(m[i].extra);
+        if (m[i].n_bytes > SIZE_MAX / 64 || more > SIZE_MAX / 64) return false;
+        texts += m[i].n_bytes + more;
+        if (texts > SIZE_MAX / 64) return false;
+    }
+    out->bytes += n * MESSAGE_BYTES + 16 * texts; /* n is at most 65536 */
+    out->steps += n * MESSAGE_STEPS + texts;
+    return true;
+}
+
 static smol_status render(const char *text, size_t n, const smol_message *messages,
                           size_t n_messages, const struct sm_chat_options *o,
                           struct variant variant, struct sm_chat_segments *out, smol_error *err)
 {
-    struct sm_jinja_limits limits = {BASE_BYTES, STEPS, SM_JINJA_DEPTH};
+    struct sm_jinja_limits limits;
     struct sm_jinja *j = NULL;
     struct sm_jstr s;
     smol_status st;
-    for (size_t i = 0; i < n_messages; i++) {
-        if (messages[i].n_bytes > SIZE_MAX / 64 - limits.bytes / 16) return no_memory(err);
-        limits.bytes += 16 * messages[i].n_bytes;
-        limits.steps += messages[i].n_bytes;
-    }
+    if (!set_limits(messages, n_messages, o, &limits)) return no_memory(err);
     SM_TRY(sm_jinja_open(&j, &limits, o->now, err));
     SM_TRY_OUT(st, set_messages(j, messages, n_messages, variant, err));
     SM_TRY_OUT(st, set_variables(j, o, err));

@@ -277,6 +277,38 @@ static void test_typed(void)
     sm_chat_segments_free(&s);
 }
 
+/* A long conversation of short messages, and long texts beside the content. */
+static void test_long(void)
+{
+    static const char text[] =
+        "{% set n = namespace(first=true) %}{% for m in messages %}{% if m.role == 'user' %}"
+        "{{ '[U]' + m['content'] | trim + '[/U]' }}{% else %}{{ '[A]' + (m.reasoning_content or '')"
+        " + (m.content | trim) + eos_token }}{% endif %}{% set n.first = false %}{% endfor %}";
+    enum { N = 40000 };
+    const size_t n_long = (size_t)3 << 20;
+    const struct sm_chat_options o = {.thinking = -1, .bos = "<s>", .eos = "</s>"};
+    smol_message *m = calloc(N, sizeof *m);
+    char *thought = malloc(n_long + 1);
+    struct sm_chat_segments s = {0};
+    smol_error err = {0};
+    if (m && thought) {
+        for (size_t i = 0; i < N; i++)
+            m[i] = (smol_message){
+                .role = i % 2 ? "assistant" : "user", .content = "Hello", .n_bytes = 5};
+        TAP_OK(sm_chat_template(text, sizeof text - 1, m, N, &o, &s, &err) == SMOL_OK,
+               "%d short messages: %s", N, err.msg);
+        sm_chat_segments_free(&s);
+        memset(thought, 'x', n_long);
+        thought[n_long] = 0;
+        m[1].reasoning = thought;
+        TAP_OK(sm_chat_template(text, sizeof text - 1, m, 3, &o, &s, &err) == SMOL_OK,
+               "3 MiB of reasoning: %s", err.msg);
+        sm_chat_segments_free(&s);
+    }
+    free(thought);
+    free(m);
+}
+
 static void test_retries(void)
 {
     static const char picky[] =
@@ -424,6 +456,7 @@ int main(int argc, char **argv)
     (void)snprintf(path, sizeof path, "%s/vocab/llama3.gguf", shared ? shared : "../shared");
     test_model("llama3", path);
     test_bounds();
+    test_long();
     test_steps();
     test_scopes();
     test_typed();
