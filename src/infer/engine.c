@@ -62,7 +62,7 @@ static smol_status set_levers(struct sm_engine *e, const smol_params *p, smol_er
     if (hp->n_expert && p->route_swap > 0)
         (void)snprintf(e->lever_text[2], sizeof e->lever_text[2], "route-swap %g, best %u kept",
                        (double)p->route_swap, p->route_swap_keep);
-    for (uint32_t i = 0; i < hp->n_layer; i++) {
+    for (uint32_t i = 0; i < sm_model_n_blocks(e->model); i++) { /* scratch has room for n_used */
         if (!e->model->layers[i].is_moe) continue;
         e->model->layers[i].moe.router.lever = lever;
         e->model->layers[i].moe.router.n_used = hp->n_used;

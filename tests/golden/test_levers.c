@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Levers on routing change the answer, and change it alike whatever the threads, the cut of the
  * prompt, the reads ahead and the kernels are, since they look at the logical pool only. */
+#include "infer/engine.h"
 #include "model_run.h"
 #include "tap.h"
 
@@ -74,6 +75,29 @@ static void check_report(void)
     smol_model_free(m);
 }
 
+/* The next-token block routes with the same number of experts: all rows of scratch have that many. */
+static void check_next_block(void)
+{
+    char path[512];
+    smol_params p;
+    struct sm_engine e;
+    smol_error err = {0};
+    uint32_t n_moe = 0, n_right = 0;
+    smol_params_default(&p);
+    p.draft = SMOL_DRAFT_MTP;
+    p.ctx = 64;
+    p.experts_used = 3;
+    const bool ok =
+        sm_engine_open(&e, source_path(path, sizeof path, "models/tiny-moe.gguf"), &p, &err) == SMOL_OK;
+    for (uint32_t i = 0; ok && i < sm_model_n_blocks(e.model); i++) {
+        n_moe += e.model->layers[i].is_moe;
+        n_right += e.model->layers[i].is_moe && e.model->layers[i].moe.router.n_used == 3;
+    }
+    TAP_OK(ok && e.model->layers[e.model->hp.n_layer].is_moe && n_right == n_moe,
+           "fewer experts in %u of %u blocks, the next-token block is one %s", n_right, n_moe, err.msg);
+    sm_engine_close(&e);
+}
+
 int main(int argc, char **argv)
 {
     smol_params p;
@@ -93,5 +117,6 @@ int main(int argc, char **argv)
     p.experts_used = 3;
     check("fewer experts", p);
     check_report();
+    check_next_block();
     return tap_done();
 }
