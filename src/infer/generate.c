@@ -29,13 +29,15 @@ static smol_status make_stop(struct sm_stop **out, const smol_generation *g, smo
 }
 
 /* Draw the next token; FORMAT when the logits allow none. */
-static smol_status draw(struct sm_session *s, struct sm_sampler *sampler, int32_t *id,
-                        smol_error *err)
+static smol_status draw(struct sm_session *s, struct sm_sampler *sampler, const smol_generation *g,
+                        int32_t *id, smol_error *err)
 {
     const float *logits = sm_session_logits(s);
     if (!logits) return SM_FAIL(err, ARG, "nothing was read before the answer");
     *id = sm_sampler_sample(sampler, logits);
     if (*id < 0) return SM_FAIL(err, FORMAT, "no token is possible: the logits are not numbers");
+    sm_sampler_accept(sampler, *id);
+    if (g->token) g->token(g->arg, *id, logits);
     return SMOL_OK;
 }
 
@@ -74,11 +76,9 @@ static smol_status write_answer(struct sm_session *s, struct sm_sampler *sampler
     sm_tok_stream_init(&stream, s->e->tok, g->special);
     while ((reason = done_before(s, g, &w, out->n_tokens)) < 0) {
         int32_t id = -1;
-        SM_TRY_OUT(st, draw(s, sampler, &id, err));
-        sm_sampler_accept(sampler, id);
+        SM_TRY_OUT(st, draw(s, sampler, g, &id, err));
         if (record) record[out->n_tokens] = id;
         out->n_tokens++;
-        if (g->token) g->token(g->arg, id, s->e->graph.logits);
         if (sm_tok_is_end(s->e->tok, id)) {
             reason = SMOL_ENDED;
             break;
@@ -124,6 +124,7 @@ static smol_status rehearse(struct sm_session *s, struct sm_sampler *sampler,
     int32_t *text = malloc((n_text + 1) * sizeof *text);
     smol_status st = SMOL_OK;
     silent.text = NULL;
+    silent.token = NULL;
     if (!state || !text) {
         st = SM_FAIL(err, NOMEM, "no memory for the rehearsal of the answer");
         goto out;

@@ -143,7 +143,12 @@ smol_status sm_session_save(struct sm_session *s, const char *path, smol_error *
     struct saver v = {0};
     struct header h;
     smol_status st;
+    sm_session_settle(s);
     if (!s->n) return SM_FAIL(err, ARG, "the session is empty: there is nothing to save");
+    if (s->have_logits && s->row) { /* behind drafts they are in another row; files have the first */
+        memcpy(s->e->graph.logits, sm_session_logits(s), s->e->model->hp.n_vocab * sizeof(float));
+        s->row = 0;
+    }
     SM_TRY(make_header(s, &h, err));
     SM_TRY(sm_writer_open(&v.w, path, err));
     sm_hash_begin(&v.hash, 0);

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+/* Sessions whose rows and states went through drafts, saved files and cancelled steps: whatever came
+ * before, the logits are the bits of a plain reading of the same tokens. */
+#include "base/hash.h"
+#include "infer/generate.h"
+#include "infer/session_file.h"
+#include "model_run.h"
+#include "tap.h"
+#include "temp.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CTX = 160, CHUNK = 16, N_PROMPT = 40, N_ANSWER = 30 };
+
+struct run {
+    struct sm_engine e;
+    struct sm_session s;
+    smol_error err;
+    bool ok;
+};
+
+static smol_params params(float oracle)
+{
+    smol_params p;
+    smol_params_default(&p);
+    p.memory_bytes = (uint64_t)256 << 20;
+    p.threads = 1;
+    p.ctx = CTX;
+    p.chunk = CHUNK;
+    p.draft_oracle = oracle;
+    return p;
+}
+
+static bool open_run(struct run *r, const char *model, const smol_params *p)
+{
+    char path[4096], name[128];
+    memset(r, 0, sizeof *r);
+    (void)snprintf(name, sizeof name, "tests/data/models/rand-%s.gguf", model);
+    r->ok = sm_engine_open(&r->e, source_path(path, sizeof path, name), p, &r->err) == SMOL_OK &&
+            sm_session_open(&r->s, &r->e, &r->err) == SMOL_OK;
+    if (!r->ok) TAP_OK(false, "%s opens: %s", model, r->err.msg);
+    return r->ok;
+}
+
+static void close_run(struct run *r)
+{
+    sm_session_close(&r->s);
+    sm_engine_close(&r->e);
+}
+
+static void make_tokens(int32_t *t, size_t n, int32_t salt)
+{
+    for (size_t i = 0; i < n; i++) t[i] = ((int32_t)i * 37 + salt * (int32_t)(i / 3)) % 200 + 3;
+}
+
+static uint64_t logits_hash(const struct sm_session *s)
+{
+    const float *l = sm_session_logits(s);
+    return l ? sm_hash64(l, s->e->model->hp.n_vocab * sizeof *l, 0) : 0;
+}
+
+/* Of a session that did nothing else than read these tokens. */
+static uint64_t plain_hash(const char *model, const int32_t *tokens, size_t n)
+{
+    struct run r;
+    const smol_params p = params(0);
+    uint64_t hash = 0;
+    if (open_run(&r, model, &p) && sm_session_sync(&r.s, tokens, n, &r.err) == SMOL_OK)
+        hash = logits_hash(&r.s);
+    close_run(&r);
+    return hash;
+}
+
+/* ---- the answer ---------------------------------------------------------------------------------- */
+
+struct heard { size_t n, n_vocab; int32_t id[N_ANSWER]; uint64_t logits[N_ANSWER]; };
+
+static void hear(void *arg, int32_t id, const float *logits)
+{
+    struct heard *h = arg;
+    if (h->n < N_ANSWER) {
+        h->id[h->n] = id;
+        h->logits[h->n] = sm_hash64(logits, h->n_vocab * sizeof *logits, 0);
+    }
+    h->n++;
+}
+
+static bool answer(struct run *r, const int32_t *tokens, size_t n, struct heard *h, smol_outcome *out)
+{
+    struct sm_sampler_params sp;
+    struct sm_sampler *sampler = NULL;
+    const struct sm_sampler_model sm = {.n_vocab = r->e.model->hp.n_vocab, .n_ctx = CTX};
+    const smol_generation g = {.max_tokens = N_ANSWER, .special = true, .token = hear, .arg = h};
+    *h = (struct heard){.n_vocab = sm.n_vocab};
+    sm_sampler_defaults(&sp);
+    sp.temp = 0.8f;
+    sp.seed = 5;
+    const bool ok = sm_session_sync(&r->s, tokens, n, &r->err) == SMOL_OK &&
+                    sm_sampler_new(&sampler, &sp, &sm, &r->err) == SMOL_OK &&
+                    sm_generate(&r->s, sampler, &g, out, &r->err) == SMOL_OK;
+    sm_sampler_free(sampler);
+    return ok;
+}
+
+/* Every token is told once, with the logits that it was drawn from, whatever was drafted; and a state
+ * saved behind the answer has its logits. */
+static void test_answer(const char *model)
+{
+    struct run plain, r;
+    struct heard want, have;
+    smol_outcome out = {0};
+    int32_t t[N_PROMPT], all[CTX];
+    const smol_params without = params(0), with = params(1);
+    const char *path = temp_path("answer.state");
+    uint64_t hash = 0;
+    uint32_t n = 0;
+    make_tokens(t, N_PROMPT, 0);
+    if (!open_run(&plain, model, &without)) return;
+    const bool good = answer(&plain, t, N_PROMPT, &want, &out);
+    close_run(&plain);
+    if (!open_run(&r, model, &with)) return;
+    bool same = answer(&r, t, N_PROMPT, &have, &out) && good;
+    const uint64_t accepted = r.e.draft.accepted;
+    TAP_OK(same && have.n == out.n_tokens && !memcmp(&want, &have, sizeof want),
+           "%s: %zu tokens, told %zu times with their logits (%llu drafts right) %s", model,
+           out.n_tokens, have.n, (unsigned long long)accepted, r.err.msg);
+    const uint32_t row = r.s.row;
+    n = r.s.n;
+    memcpy(all, r.e.tokens, n * sizeof *all);
+    hash = logits_hash(&r.s);
+    same = sm_session_save(&r.s, path, &r.err) == SMOL_OK && logits_hash(&r.s) == hash;
+    close_run(&r);
+    if (!open_run(&r, model, &with)) return;
+    same = same && sm_session_load(&r.s, path, &r.err) == SMOL_OK && r.s.n == n;
+    TAP_OK(same && hash && logits_hash(&r.s) == hash && hash == plain_hash(model, all, n),
+           "%s: the logits in row %u are those of the saved state %s", model, row, r.err.msg);
+    close_run(&r);
+}
+
+int main(int argc, char **argv)
+{
+    tap_init(argc, argv);
+    test_answer("qwen35");
+    test_answer("gpt-oss");
+    test_answer("bailingmoe3");
+    return tap_done();
+}
