@@ -42,6 +42,13 @@ static void go_back(struct sm_session *s, uint32_t n)
     sm_next_cut(e, s->n);
 }
 
+void sm_session_clear(struct sm_session *s)
+{
+    sm_session_settle(s);
+    s->have_copy = false;
+    go_back(s, 0);
+}
+
 /* Keep a copy of the recurrent states where the last wave of a prompt begins: a conversation that
  * changes its last message, or asks for another answer, goes back to there. */
 static void keep_copy(struct sm_session *s)
@@ -90,7 +97,7 @@ smol_status sm_session_open(struct sm_session *s, struct sm_engine *e, smol_erro
     if (e->in_use) return SM_FAIL(err, LIMIT, "this model already has a session");
     e->in_use = true;
     s->e = e;
-    go_back(s, 0);
+    sm_session_clear(s);
     return SMOL_OK;
 }
 
@@ -252,10 +259,8 @@ smol_status sm_session_score(struct sm_session *s, const int32_t *tokens, size_t
     struct sm_engine *e = s->e;
     const uint32_t ld = sm_pad8(e->model->hp.n_vocab);
     const uint64_t start = sm_now_ns();
-    sm_session_settle(s);
     SM_TRY(check_tokens(s, tokens, n, err));
-    s->have_copy = false;
-    go_back(s, 0);
+    sm_session_clear(s);
     while (s->n < n) {
         const uint32_t left = (uint32_t)n - s->n, step = left < e->plan.chunk ? left : e->plan.chunk;
         SM_TRY(run(s, tokens + s->n, step, false, err));

@@ -23,6 +23,8 @@ struct sm_session {
 
 SM_NODISCARD smol_status sm_session_open(struct sm_session *s, struct sm_engine *e, smol_error *err);
 void sm_session_close(struct sm_session *s);
+/* No tokens, no drafts, and the states of an empty context. */
+void sm_session_clear(struct sm_session *s);
 /* See smol_session_sync, _append, _score in smol.h. */
 SM_NODISCARD smol_status sm_session_sync(struct sm_session *s, const int32_t *tokens, size_t n,
                                          smol_error *err);

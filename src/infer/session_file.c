@@ -251,29 +251,34 @@ static smol_status load_part(void *arg, void *p, size_t n, smol_error *err)
     return SMOL_OK;
 }
 
+/* The payload into an empty session. */
+static smol_status load_state(struct sm_session *s, struct loader *l, const struct header *h,
+                              smol_error *err)
+{
+    struct sm_engine *e = s->e;
+    uint64_t want;
+    sm_hash_begin(&l->hash, 0);
+    SM_TRY(load_part(l, e->tokens, h->n_tokens * sizeof *e->tokens, err));
+    SM_TRY(each_part(e, h->n_tokens, h->have_logits, load_part, l, err));
+    SM_TRY(sm_file_read(l->f, l->at, &want, sizeof want, err));
+    if (want != sm_hash_end(&l->hash))
+        return SM_FAIL(err, IO, "the saved state changed while it was read");
+    s->n = h->n_tokens;
+    s->have_logits = h->have_logits;
+    return SMOL_OK;
+}
+
 smol_status sm_session_load(struct sm_session *s, const char *path, smol_error *err)
 {
     struct loader l = {.at = sizeof(struct header)};
-    struct sm_engine *e = s->e;
     struct header h;
-    uint64_t want;
     smol_status st;
     SM_TRY(sm_file_open(&l.f, path, false, err));
     SM_TRY_OUT(st, check_header(s, l.f, &h, err));
     SM_TRY_OUT(st, check_payload(s, l.f, &h, err));
-    /* from here on the session is empty until everything is there */
-    s->n = 0;
-    s->have_logits = false;
-    sm_hash_begin(&l.hash, 0);
-    SM_TRY_OUT(st, load_part(&l, e->tokens, h.n_tokens * sizeof *e->tokens, err));
-    SM_TRY_OUT(st, each_part(e, h.n_tokens, h.have_logits, load_part, &l, err));
-    SM_TRY_OUT(st, sm_file_read(l.f, l.at, &want, sizeof want, err));
-    if (want != sm_hash_end(&l.hash)) {
-        st = SM_FAIL(err, IO, "the saved state changed while it was read");
-        goto out;
-    }
-    s->n = h.n_tokens;
-    s->have_logits = h.have_logits;
+    sm_session_clear(s);
+    st = load_state(s, &l, &h, err);
+    if (st != SMOL_OK) sm_session_clear(s); /* recurrent states are there in part */
 out:
     sm_file_close(l.f);
     return st;

@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "infer/generate.h"
 #include "infer/session_file.h"
+#include "inject.h"
 #include "model_run.h"
 #include "tap.h"
 #include "temp.h"
@@ -138,11 +139,81 @@ static void test_answer(const char *model)
     close_run(&r);
 }
 
+/* ---- what a saved state replaces ----------------------------------------------------------------- */
+
+enum { N_LONG = 90, N_SHORT = 60, N_BACK = 70 };
+
+/* The session has a copy of the recurrent states of another text, and rows of a next-token block. */
+static void test_stale(const char *model, smol_draft draft)
+{
+    struct run r;
+    struct heard want, have;
+    smol_outcome out;
+    int32_t a[N_LONG], b[N_SHORT];
+    smol_params p = params(0);
+    const char *path = temp_path("stale.state");
+    const smol_params without = p;
+    make_tokens(a, N_LONG, 0);
+    make_tokens(b, N_SHORT, 1);
+    if (!open_run(&r, model, &without)) return;
+    bool ok = answer(&r, a, N_BACK, &want, &out);
+    close_run(&r);
+    p.draft = draft;
+    if (!open_run(&r, model, &p)) return;
+    ok = ok && sm_session_sync(&r.s, a, N_LONG, &r.err) == SMOL_OK &&
+         sm_session_save(&r.s, path, &r.err) == SMOL_OK && answer(&r, b, N_SHORT, &have, &out) &&
+         sm_session_load(&r.s, path, &r.err) == SMOL_OK;
+    TAP_OK(ok && logits_hash(&r.s) == plain_hash(model, a, N_LONG), "%s: a state over another text %s",
+           model, r.err.msg);
+    TAP_OK(ok && r.e.next.done <= r.s.n && r.e.next.n <= 1 && !r.s.have_copy && !r.s.n_tried,
+           "%s: nothing of that text is kept", model);
+    ok = ok && answer(&r, a, N_BACK, &have, &out);
+    TAP_OK(ok && !memcmp(&want, &have, sizeof want), "%s: back from there, the same answer %s", model,
+           r.err.msg);
+    close_run(&r);
+}
+
+/* The file cannot be read to its end any more, after its checksum was found right. */
+static void test_broken(const char *model)
+{
+    struct run r;
+    int32_t a[N_LONG], b[N_SHORT];
+    const smol_params p = params(0);
+    const char *path = temp_path("broken.state");
+    make_tokens(a, N_LONG, 0);
+    make_tokens(b, N_SHORT, 1);
+    if (!open_run(&r, model, &p)) return;
+    bool ok = sm_session_sync(&r.s, a, N_LONG, &r.err) == SMOL_OK &&
+              sm_session_save(&r.s, path, &r.err) == SMOL_OK;
+    const uint64_t last = sm_session_file_bytes(&r.s) - 100; /* in the logits */
+    inject_start();
+    (void)inject_add(&(struct inject_rule){.kind = INJECT_DELAY, .on = INJECT_READ, .at = last,
+                                           .has_at = true});
+    (void)inject_add(&(struct inject_rule){.kind = INJECT_EIO, .on = INJECT_READ, .at = last,
+                                           .has_at = true});
+    ok = ok && sm_session_load(&r.s, path, &r.err) == SMOL_IO;
+    TAP_OK(ok && inject_fired(1) == 1 && r.s.n == 0 && !sm_session_logits(&r.s),
+           "%s: half a state is none: %s", model, r.err.msg);
+    inject_stop();
+    r.err = (smol_error){0};
+    ok = ok && sm_session_sync(&r.s, b, N_SHORT, &r.err) == SMOL_OK;
+    TAP_OK(ok && logits_hash(&r.s) == plain_hash(model, b, N_SHORT), "%s: what is read then is right %s",
+           model, r.err.msg);
+    close_run(&r);
+}
+
 int main(int argc, char **argv)
 {
     tap_init(argc, argv);
     test_answer("qwen35");
     test_answer("gpt-oss");
     test_answer("bailingmoe3");
+    test_stale("qwen35", SMOL_DRAFT_MTP);
+    test_stale("bailingmoe3", SMOL_DRAFT_MTP);
+    test_stale("bailingmoe2", SMOL_DRAFT_AUTO);
+    test_stale("lfm2moe", SMOL_DRAFT_LOOKUP);
+    test_broken("qwen35");
+    test_broken("bailingmoe3");
+    test_broken("qwen3");
     return tap_done();
 }
