@@ -102,7 +102,7 @@ static smol_status declare_model(struct sm_engine *e, const smol_params *p, bool
     e->store = NULL;
     SM_TRY(sm_store_new(&e->store, e->gguf, &so, err));
     SM_TRY(sm_model_new(&e->model, e->gguf, e->store, want_next, err));
-    e->model->ring_slack = e->n_draft;
+    e->model->ring_slack = e->n_draft + 1; /* a step that fails takes back its token */
     return set_levers(e, p, err);
 }
 

@@ -245,8 +245,9 @@ bool sm_model_keeps(const struct sm_model *m, uint32_t n, uint32_t to)
         const uint32_t w = ring_rows(m, &m->layers[i]);
         if (w && (!window || w < window)) window = w;
     }
-    /* a token at `to` sees to - window + 1 and on; a ring holds n - window - slack and on */
-    return !window || n <= window || to + 1 + m->ring_slack >= n;
+    /* rows of tokens that were taken back, as many as the slack, may stand in places of earlier ones:
+     * of a full ring only n - window and on are sure, and a token at `to` sees to - window + 1 and on */
+    return !window || n + m->ring_slack <= window || to + 1 >= n;
 }
 
 void sm_model_state_layout(const struct sm_model *m, struct sm_arena *a, struct sm_layer_state *st,

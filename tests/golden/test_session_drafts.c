@@ -202,6 +202,46 @@ static void test_broken(const char *model)
     close_run(&r);
 }
 
+/* ---- what a ring forgot -------------------------------------------------------------------------- */
+
+/* A step or a batch with drafts that was cut off has written its rows; the last token is read again. */
+static void test_cut_off(const char *model, smol_draft draft, uint32_t n_tok)
+{
+    struct run r;
+    int32_t a[N_LONG];
+    smol_params p = params(0);
+    p.draft = draft;
+    make_tokens(a, N_LONG, 0);
+    if (!open_run(&r, model, &p)) return;
+    bool ok = sm_session_sync(&r.s, a, N_SHORT, &r.err) == SMOL_OK &&
+              sm_engine_run(&r.e, a + N_SHORT, n_tok, N_SHORT, false, &r.err) == SMOL_OK;
+    r.s.have_logits = false;
+    ok = ok && sm_session_sync(&r.s, a, N_SHORT, &r.err) == SMOL_OK;
+    TAP_OK(ok && logits_hash(&r.s) == plain_hash(model, a, N_SHORT) && r.e.n_prompt == N_SHORT + 1,
+           "%s: %u rows written in vain are not seen %s", model, n_tok, r.err.msg);
+    close_run(&r);
+}
+
+/* Wrong drafts stood where positions before the window were; going back may need those. */
+static void test_ring(const char *model, uint32_t back)
+{
+    struct run r;
+    int32_t a[N_LONG];
+    const smol_params p = params(1e-6f);
+    make_tokens(a, N_LONG, 0);
+    if (!open_run(&r, model, &p)) return;
+    r.s.oracle = a + N_SHORT;
+    r.s.n_oracle = N_LONG - N_SHORT;
+    bool ok = sm_session_sync(&r.s, a, N_SHORT, &r.err) == SMOL_OK &&
+              sm_session_feed(&r.s, a[N_SHORT], 100, &r.err) == SMOL_OK;
+    const uint32_t n_wrong = r.s.n_tried - 1;
+    r.s.oracle = NULL;
+    ok = ok && sm_session_sync(&r.s, a, N_SHORT - back, &r.err) == SMOL_OK;
+    TAP_OK(ok && n_wrong > 4 && logits_hash(&r.s) == plain_hash(model, a, N_SHORT - back),
+           "%s: back by %u after %u wrong drafts %s", model, back, n_wrong, r.err.msg);
+    close_run(&r);
+}
+
 int main(int argc, char **argv)
 {
     tap_init(argc, argv);
@@ -215,5 +255,12 @@ int main(int argc, char **argv)
     test_broken("qwen35");
     test_broken("bailingmoe3");
     test_broken("qwen3");
+    for (uint32_t back = 0; back < 10; back += 3) test_ring("gpt-oss", back);
+    test_ring("shape-gpt-oss", 1);
+    test_cut_off("gpt-oss", SMOL_DRAFT_OFF, 1);
+    test_cut_off("gpt-oss", SMOL_DRAFT_LOOKUP, 1);
+    test_cut_off("gpt-oss", SMOL_DRAFT_LOOKUP, 9);
+    test_cut_off("shape-gpt-oss", SMOL_DRAFT_LOOKUP, 9);
+    test_cut_off("shape-gpt-oss-window", SMOL_DRAFT_OFF, 1);
     return tap_done();
 }
