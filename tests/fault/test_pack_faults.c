@@ -83,7 +83,7 @@ static void flips(unsigned n)
             wrong++;
         }
         if (i % 12) continue; /* opening a model measures the machine first */
-        float *have = logits(bad, i % 2 ? 3 : 0, false, &n_have);
+        float *have = logits(bad, i / 12 % 2 ? 3 : 0, false, &n_have);
         if (have) harmless++;
         if (have && (n_have != n_want || memcmp(have, want, N_TOKENS * n_have * sizeof *have))) {
             wrong++;
