@@ -26,44 +26,42 @@ static bool give(smol_reasoning *r, const char *p, size_t n, smol_part_fn fn, vo
     return fn(arg, r->state == THINKING, p, n);
 }
 
-/* One byte in state BEFORE: an answer begins with white space, then perhaps the tag. What turns out
- * to be no tag is an answer from its first byte on. */
-static bool put_before(smol_reasoning *r, char c, smol_part_fn fn, void *arg)
+/* Hand on what was held: it is no tag. All of it is ASCII, so characters stay whole. */
+static bool let_go(smol_reasoning *r, smol_part_fn fn, void *arg)
 {
-    const size_t n_open = sizeof open_tag - 1;
-    size_t n_space = 0;
-    if (r->n_held < sizeof r->held) r->held[r->n_held++] = c;
-    while (n_space < r->n_held && is_space(r->held[n_space])) n_space++;
-    const size_t n = r->n_held - n_space;
-    if (n <= n_open && !memcmp(r->held + n_space, open_tag, n) && r->n_held < sizeof r->held) {
-        if (n < n_open) return true;
-        r->state = THINKING;
-        r->skip_space = true;
-        r->n_held = 0;
-        return true;
-    }
-    const size_t all = r->n_held;
-    r->state = ANSWER;
+    const size_t n = r->n_held;
     r->n_held = 0;
-    return give(r, r->held, all, fn, arg);
+    return give(r, r->held, n, fn, arg);
 }
 
-/* One byte of what is thought: held while it may be the closing tag. */
-static bool put_thinking(smol_reasoning *r, char c, smol_part_fn fn, void *arg)
+static void enter(smol_reasoning *r, int state)
 {
-    const size_t n_close = sizeof close_tag - 1;
-    bool more = true;
-    if (c != close_tag[r->n_held] && r->n_held) { /* the tag has one '<', at its beginning */
-        more = give(r, r->held, r->n_held, fn, arg);
-        r->n_held = 0;
-    }
-    if (c != close_tag[r->n_held]) return more && give(r, &c, 1, fn, arg);
-    r->held[r->n_held++] = c;
-    if (r->n_held < n_close) return more;
-    r->n_held = 0;
-    r->state = BETWEEN;
+    r->state = state;
     r->skip_space = true;
-    return more;
+    r->n_held = 0;
+}
+
+/* One byte in state BEFORE: an answer begins with white space, then perhaps the tag. False: the
+ * byte was not taken, what was held and the byte are an answer. */
+static bool take_before(smol_reasoning *r, char c)
+{
+    size_t n_space = 0;
+    while (n_space < r->n_held && is_space(r->held[n_space])) n_space++;
+    const size_t n = r->n_held - n_space;
+    if (r->n_held == sizeof r->held || (c != open_tag[n] && (n || !is_space(c)))) return false;
+    r->held[r->n_held++] = c;
+    if (c == open_tag[n] && n + 1 == sizeof open_tag - 1) enter(r, THINKING);
+    return true;
+}
+
+/* One byte that may belong to the closing tag, which has one '<', at its beginning. False: it does
+ * not and was not taken. */
+static bool take_closing(smol_reasoning *r, char c)
+{
+    if (c != close_tag[r->n_held]) return false;
+    r->held[r->n_held++] = c;
+    if (r->n_held == sizeof close_tag - 1) enter(r, BETWEEN);
+    return true;
 }
 
 bool sm_reasoning_put(smol_reasoning *r, const char *bytes, size_t n, smol_part_fn fn, void *arg)
@@ -71,14 +69,21 @@ bool sm_reasoning_put(smol_reasoning *r, const char *bytes, size_t n, smol_part_
     size_t at = 0;
     while (at < n) {
         if (r->state == BEFORE) {
-            if (!put_before(r, bytes[at++], fn, arg)) return false;
+            if (take_before(r, bytes[at])) {
+                at++;
+                continue;
+            }
+            r->state = ANSWER;
+            if (!let_go(r, fn, arg)) return false;
         } else if (r->state == THINKING) {
             /* whole stretches without '<' in one piece */
             const char *lt = r->n_held ? bytes + at : memchr(bytes + at, '<', n - at);
             const size_t plain = lt ? (size_t)(lt - bytes) - at : n - at;
             if (plain && !give(r, bytes + at, plain, fn, arg)) return false;
             at += plain;
-            if (at < n && !put_thinking(r, bytes[at++], fn, arg)) return false;
+            if (at == n) break;
+            if (take_closing(r, bytes[at])) at++;
+            else if (!let_go(r, fn, arg)) return false;
         } else {
             return give(r, bytes + at, n - at, fn, arg);
         }
@@ -88,8 +93,6 @@ bool sm_reasoning_put(smol_reasoning *r, const char *bytes, size_t n, smol_part_
 
 bool sm_reasoning_end(smol_reasoning *r, smol_part_fn fn, void *arg)
 {
-    const size_t n = r->n_held;
     if (r->state == BEFORE) r->state = ANSWER;
-    r->n_held = 0;
-    return !n || give(r, r->held, n, fn, arg);
+    return let_go(r, fn, arg);
 }

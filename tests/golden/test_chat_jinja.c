@@ -402,12 +402,24 @@ static void test_tokens(const struct sm_tok *t)
 
 struct parts {
     char text[2][128];
+    bool split; /* a piece began or ended inside a character */
 };
+
+/* Bytes of the character that this one begins, 0: it is inside one. */
+static size_t char_bytes(char c)
+{
+    const uint8_t b = (uint8_t)c;
+    return b < 0x80 ? 1 : b < 0xc0 ? 0 : b < 0xe0 ? 2 : b < 0xf0 ? 3 : 4;
+}
 
 static bool collect(void *arg, bool reasoning, const char *bytes, size_t n)
 {
     struct parts *p = arg;
     const size_t at = strlen(p->text[reasoning]);
+    for (size_t i = 0, k; i < n && !p->split; i += k) {
+        k = char_bytes(bytes[i]);
+        p->split = !k || k > n - i;
+    }
     (void)snprintf(p->text[reasoning] + at, sizeof p->text[0] - at, "%.*s", (int)n, bytes);
     return true;
 }
@@ -427,6 +439,12 @@ static void test_reasoning(void)
         {true, "cut </thin", "cut </thin", ""},
         {true, "</think>", "", ""},
         {false, "<think>x</think>a</think>b", "x", "a</think>b"},
+        {false, "\xe4\xb8\x96 \xc3\xa9", "", "\xe4\xb8\x96 \xc3\xa9"},
+        {false, " <th\xc3\xa9", "", " <th\xc3\xa9"},
+        {false, "<think>\xf0\x9f\x98\x8a<\xc3\xa9</\xe4\xb8\x96</think>\xc3\xa9",
+         "\xf0\x9f\x98\x8a<\xc3\xa9</\xe4\xb8\x96", "\xc3\xa9"},
+        {false, "                                    x", "",
+         "                                    x"},
     };
     for (size_t i = 0; i < sizeof t / sizeof *t; i++)
         for (size_t step = 1; step < 9; step += 3) {
@@ -434,11 +452,13 @@ static void test_reasoning(void)
             smol_reasoning r;
             const size_t n = strlen(t[i].text);
             sm_reasoning_begin(&r, t[i].inside);
-            for (size_t at = 0; at < n; at += step)
-                (void)sm_reasoning_put(&r, t[i].text + at, n - at < step ? n - at : step, collect,
-                                       &p);
+            for (size_t at = 0, k; at < n; at += k) { /* `step` whole characters */
+                k = 0;
+                for (size_t c = 0; c < step && at + k < n; c++) k += char_bytes(t[i].text[at + k]);
+                (void)sm_reasoning_put(&r, t[i].text + at, k, collect, &p);
+            }
             (void)sm_reasoning_end(&r, collect, &p);
-            TAP_OK(!strcmp(p.text[1], t[i].thought) && !strcmp(p.text[0], t[i].answer),
+            TAP_OK(!strcmp(p.text[1], t[i].thought) && !strcmp(p.text[0], t[i].answer) && !p.split,
                    "reasoning of case %zu in steps of %zu: \"%s\" and \"%s\"", i, step, p.text[1],
                    p.text[0]);
         }
