@@ -104,20 +104,10 @@ static smol_status go_on(const struct sm_tok *tok, const struct sm_chat_segments
     char *text = NULL;
     uint8_t *typed = NULL;
     int32_t *rest = NULL, *all = NULL;
-    size_t n = 0, at = 0, n_bytes = 0, n_rest = 0;
-    smol_status st;
-    SM_TRY(sm_chat_join(s, INT32_MAX / 3, &text, &n, err));
-    typed = calloc(n + 1, 1);
-    if (!typed) {
-        st = SM_FAIL(err, NOMEM, "no memory for a conversation of %zu bytes", n);
-        goto out;
-    }
-    for (size_t i = 0; i < s->n; i++) {
-        if (!s->v[i].markup) memset(typed + at, 1, s->v[i].n);
-        at += s->v[i].n;
-    }
+    size_t n = 0, n_bytes = 0, n_rest = 0;
+    smol_status st = SMOL_OK;
+    SM_TRY(sm_chat_join(s, INT32_MAX / 3, &text, &typed, &n, err));
     const size_t same = matching(tok, text, typed, n, p->kept, p->n_kept, &n_bytes);
-    st = SMOL_OK;
     if (same == 0) goto out;
     SM_TRY_OUT(st, sm_tok_encode_typed(tok, text + n_bytes, typed + n_bytes, n - n_bytes,
                                        SM_TOK_PARSE_SPECIAL, &rest, &n_rest, err));
@@ -133,7 +123,6 @@ static smol_status go_on(const struct sm_tok *tok, const struct sm_chat_segments
     *n_ids = same + n_rest;
 out:
     free(rest);
-    free(typed);
     free(text);
     return st;
 }

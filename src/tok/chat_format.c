@@ -127,23 +127,25 @@ void sm_chat_segments_free(struct sm_chat_segments *s)
     *s = (struct sm_chat_segments){0};
 }
 
-smol_status sm_chat_join(const struct sm_chat_segments *s, size_t max, char **text, size_t *n,
-                         smol_error *err)
+smol_status sm_chat_join(const struct sm_chat_segments *s, size_t max, char **text,
+                         uint8_t **typed, size_t *n, smol_error *err)
 {
     *text = NULL;
     *n = 0;
     if (s->n_bytes > max)
         return SM_FAIL(err, LIMIT, "the conversation has %zu bytes; at most %zu are possible",
                        s->n_bytes, max);
-    char *p = malloc(s->n_bytes + 1);
+    char *p = s->n_bytes < SIZE_MAX / 2 ? malloc((typed ? 2 : 1) * s->n_bytes + 1) : NULL;
     if (!p) return SM_FAIL(err, NOMEM, "no memory for a conversation of %zu bytes", s->n_bytes);
     size_t at = 0;
     for (size_t i = 0; i < s->n; i++) {
         memcpy(p + at, s->v[i].text, s->v[i].n);
+        if (typed) memset(p + s->n_bytes + 1 + at, !s->v[i].markup, s->v[i].n);
         at += s->v[i].n;
     }
     p[at] = 0;
     *text = p;
+    if (typed) *typed = (uint8_t *)p + s->n_bytes + 1;
     *n = at;
     return SMOL_OK;
 }

@@ -43,8 +43,9 @@ SM_NODISCARD smol_status sm_chat_render(const struct sm_chat_format *f,
                                         struct sm_chat_segments *out, smol_error *err);
 void sm_chat_segments_free(struct sm_chat_segments *s);
 
-/* All texts in one, malloc'ed, with a NUL behind it; LIMIT above max bytes. */
+/* All texts in one, malloc'ed, with a NUL behind it; LIMIT above max bytes. *typed (typed may be
+ * NULL) lies in the same block: a byte for each, 1 where it is no markup. */
 SM_NODISCARD smol_status sm_chat_join(const struct sm_chat_segments *s, size_t max, char **text,
-                                      size_t *n, smol_error *err);
+                                      uint8_t **typed, size_t *n, smol_error *err);
 
 #endif

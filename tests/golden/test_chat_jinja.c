@@ -126,7 +126,7 @@ static void test_model(const char *name, const char *vocab)
         char *joined = NULL;
         size_t n_joined = 0;
         const bool good = sm_chat_template(text.p, text.n, m, n, &o, &s, &err) == SMOL_OK &&
-                          sm_chat_join(&s, SIZE_MAX, &joined, &n_joined, &err) == SMOL_OK &&
+                          sm_chat_join(&s, SIZE_MAX, &joined, NULL, &n_joined, &err) == SMOL_OK &&
                           n_joined == strlen(want) && !memcmp(joined, want, n_joined);
         TAP_OK(good, "%s: %s%s%s%s", name, conversation, o.answer ? ", answer" : "",
                o.thinking == 0 ? ", not thinking" : "", o.tools ? ", tools" : "");
@@ -324,7 +324,7 @@ static void test_retries(void)
     char *joined = NULL;
     size_t n = 0;
     if (sm_chat_template(picky, sizeof picky - 1, m, 2, &o, &s, &err) == SMOL_OK)
-        (void)!sm_chat_join(&s, SIZE_MAX, &joined, &n, &err);
+        (void)!sm_chat_join(&s, SIZE_MAX, &joined, NULL, &n, &err);
     TAP_IS_STR(joined, "[S\n\nU]", "a system message goes into the user's where none is taken");
     free(joined);
     sm_chat_segments_free(&s);

@@ -34,7 +34,7 @@ static int32_t *ids_of(const struct sm_tok *t, const struct sm_chat_format *f,
     *text = NULL;
     if (sm_chat_render(f, m, n, true, &s, &err) != SMOL_OK ||
         sm_chat_tokenize(t, &s, &ids, n_ids, &err) != SMOL_OK ||
-        sm_chat_join(&s, SIZE_MAX, text, n_text, &err) != SMOL_OK)
+        sm_chat_join(&s, SIZE_MAX, text, NULL, n_text, &err) != SMOL_OK)
         TAP_OK(0, "%s: %s", sm_chat_format_name(f), err.msg);
     sm_chat_segments_free(&s);
     return ids;

@@ -41,7 +41,7 @@ static bool renders(const struct sm_chat_format *f, const smol_message *m, size_
             good = good && inside;
         }
     }
-    good = good && sm_chat_join(&s, MAX_BYTES, &text, &n_text, &err) == SMOL_OK;
+    good = good && sm_chat_join(&s, MAX_BYTES, &text, NULL, &n_text, &err) == SMOL_OK;
     good = good && sum == n_text && n_text == strlen(want) && !memcmp(text, want, n_text);
     if (!good) printf("# found    \"%s\"\n# expected \"%s\"\n", text ? text : err.msg, want);
     free(text);
@@ -160,9 +160,9 @@ static void test_refusals(void)
     TAP_OK(renders(f, &user, 1, false, "<|im_start|>system\nxyz<|im_end|>\n"),
            "a developer's message is the system's");
     if (sm_chat_render(f, &user, 1, true, &s, NULL) == SMOL_OK) {
-        TAP_OK(sm_chat_join(&s, s.n_bytes - 1, &text, &n, NULL) == SMOL_LIMIT && !text,
+        TAP_OK(sm_chat_join(&s, s.n_bytes - 1, &text, NULL, &n, NULL) == SMOL_LIMIT && !text,
                "a text over the limit");
-        TAP_OK(sm_chat_join(&s, s.n_bytes, &text, &n, NULL) == SMOL_OK && n == s.n_bytes,
+        TAP_OK(sm_chat_join(&s, s.n_bytes, &text, NULL, &n, NULL) == SMOL_OK && n == s.n_bytes,
                "a text at the limit");
         free(text);
         sm_chat_segments_free(&s);
