@@ -5,6 +5,7 @@
 #include "lib/command.h"
 #include "lib/model_args.h"
 #include "lib/progress.h"
+#include "lib/terminal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,21 +45,6 @@ struct writer {
     bool broken;
 };
 
-/* To a terminal without the characters that would move its cursor or worse. */
-static void print(struct writer *w, const char *p, size_t n)
-{
-    if (!w->c->terminal) {
-        (void)fwrite(p, 1, n, stdout);
-        return;
-    }
-    for (size_t i = 0; i < n; i++) {
-        const unsigned char b = (unsigned char)p[i];
-        const bool c1 = b == 0xc2 && i + 1 < n && (unsigned char)p[i + 1] < 0xa0;
-        if (c1) i++;
-        (void)fputc(c1 || (b < 32 && b != '\n' && b != '\t') || b == 127 ? '?' : b, stdout);
-    }
-}
-
 static bool on_part(void *arg, bool reasoning, const char *bytes, size_t n)
 {
     struct writer *w = arg;
@@ -67,8 +53,8 @@ static bool on_part(void *arg, bool reasoning, const char *bytes, size_t n)
         else printf("%s\n\n", sm_chat_plain(w->c));
         w->thinking = reasoning;
     }
-    print(w, bytes, n);
-    if (!append(&w->parts[reasoning], bytes, n) || fflush(stdout) != 0) w->broken = true;
+    const bool printed = sm_print_text(stdout, bytes, n, w->c->terminal) && fflush(stdout) == 0;
+    if (!printed || !append(&w->parts[reasoning], bytes, n)) w->broken = true;
     return !w->broken;
 }
 

@@ -2,6 +2,7 @@
 /* The commands inside a chat. */
 #include "talk.h"
 #include "lib/command.h"
+#include "lib/terminal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +10,9 @@
 
 static void say(const struct sm_chat *c, const char *text)
 {
-    printf("%s%s%s\n", sm_chat_dim(c), text, sm_chat_plain(c));
+    fputs(sm_chat_dim(c), stdout);
+    (void)sm_print_text(stdout, text, strlen(text), c->terminal);
+    printf("%s\n", sm_chat_plain(c));
 }
 
 static void word_clear(struct sm_chat *c, const char *arg)
@@ -47,7 +50,8 @@ static void word_load(struct sm_chat *c, const char *arg)
     c->fresh = true;
     printf("%s%zu messages; the last:%s\n", sm_chat_dim(c), c->talk.n, sm_chat_plain(c));
     if (c->talk.n) {
-        fwrite(c->talk.v[c->talk.n - 1].text, 1, c->talk.v[c->talk.n - 1].n, stdout);
+        const struct sm_talk_message *last = &c->talk.v[c->talk.n - 1];
+        (void)sm_print_text(stdout, last->text, last->n, c->terminal);
         fputc('\n', stdout);
     }
 }
@@ -160,6 +164,8 @@ void sm_chat_word(struct sm_chat *c, char *line)
     }
     names[N_WORDS] = NULL;
     const char *near = sm_nearest(line + 1, names);
-    printf("%sunknown command %.40s%s%s; /help lists them%s\n", sm_chat_dim(c), line,
-           near ? ", did you mean /" : "", near ? near : "", sm_chat_plain(c));
+    char text[128];
+    (void)snprintf(text, sizeof text, "unknown command %.40s%s%s; /help lists them", line,
+                   near ? ", did you mean /" : "", near ? near : "");
+    say(c, text);
 }

@@ -5,6 +5,7 @@
 #include "lib/model_args.h"
 #include "lib/progress.h"
 #include "lib/sampling_args.h"
+#include "lib/terminal.h"
 #include "talk.h"
 
 #include <signal.h>
@@ -139,18 +140,18 @@ static void greet(const struct sm_chat *c, const char *path)
     const smol_plan *p = smol_model_plan(c->model);
     const char *slash = strrchr(path, '/');
     if (!c->terminal || c->o->quiet) return;
-    printf("%s%s: context %u tokens, %s. /help lists the commands.%s\n", sm_chat_dim(c),
-           slash ? slash + 1 : path, p->ctx,
+    const char *name = slash ? slash + 1 : path;
+    fputs(sm_chat_dim(c), stdout);
+    (void)sm_print_text(stdout, name, strlen(name), true);
+    printf(": context %u tokens, %s. /help lists the commands.%s\n", p->ctx,
            p->n_pool && !p->experts_resident ? "experts paged from flash" : "all in memory",
            sm_chat_plain(c));
 }
 
 static bool prepare(struct sm_chat *c, smol_error *err)
 {
-    const char *term = getenv("TERM"), *no_color = getenv("NO_COLOR");
     c->terminal = isatty(STDOUT_FILENO) == 1;
-    c->colour =
-        c->terminal && term && *term && strcmp(term, "dumb") != 0 && !(no_color && *no_color);
+    c->colour = sm_terminal_colours(STDOUT_FILENO);
     c->thinking = -1;
     c->fresh = true;
     sm_sampling_args(c->o, &c->sampling);

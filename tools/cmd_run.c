@@ -5,6 +5,7 @@
 #include "lib/model_args.h"
 #include "lib/progress.h"
 #include "lib/sampling_args.h"
+#include "lib/terminal.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -63,12 +64,12 @@ static smol_status encode(const struct sm_options *o, const smol_vocab *v, const
 
 /* ---- the answer ------------------------------------------------------------------------------- */
 
-struct printer { bool broken; int error; };
+struct printer { bool terminal, broken; int error; };
 
 static bool print_text(void *arg, const char *bytes, size_t n)
 {
     struct printer *p = arg;
-    if (fwrite(bytes, 1, n, stdout) == n && fflush(stdout) == 0) return true;
+    if (sm_print_text(stdout, bytes, n, p->terminal) && fflush(stdout) == 0) return true;
     p->broken = true;
     p->error = errno;
     return false;
@@ -86,7 +87,7 @@ static void print_summary(const struct sm_options *o, const smol_model *m, const
                           uint32_t seed)
 {
     static const char *const reasons[] = {"ended", "stopped at a stop string", "reached the limit",
-                                          "filled the context", "interrupted", "ran out of memory"};
+                                          "filled the context", "interrupted"};
     smol_stats s;
     if (o->quiet) return;
     smol_model_stats(m, &s);
@@ -153,7 +154,7 @@ int sm_cmd_run(const struct sm_options *o, int argc, char **argv)
     smol_model *m = NULL;
     smol_outcome out = {0, SMOL_ENDED};
     smol_error err = {0};
-    struct printer printer = {0};
+    struct printer printer = {.terminal = isatty(STDOUT_FILENO) == 1};
     const char *text = NULL;
     char *owned = NULL;
     size_t n = 0;

@@ -20,8 +20,7 @@ static void newline(struct sm_json *j)
     for (unsigned i = 0; i < j->depth; i++) fputs("  ", j->f);
 }
 
-/* Length of the valid UTF-8 sequence at p (n bytes left), 0: none. */
-static unsigned utf8_length(const unsigned char *p, size_t n)
+size_t sm_utf8_length(const unsigned char *p, size_t n)
 {
     const unsigned c = p[0];
     const unsigned len = c < 0x80   ? 1
@@ -44,7 +43,7 @@ static void put_string(FILE *f, const char *s, size_t n)
     const unsigned char *p = (const unsigned char *)s;
     fputc('"', f);
     for (size_t i = 0; i < n;) {
-        const unsigned len = utf8_length(p + i, n - i);
+        const size_t len = sm_utf8_length(p + i, n - i);
         const unsigned char c = p[i];
         if (c == '"' || c == '\\') {
             fputc('\\', f);

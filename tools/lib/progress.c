@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "progress.h"
+#include "terminal.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <time.h>
@@ -23,10 +23,8 @@ static double now(void)
 
 void sm_progress_init(bool quiet)
 {
-    const char *term = getenv("TERM"), *no_color = getenv("NO_COLOR");
-    const bool dumb = !term || !*term || !strcmp(term, "dumb");
-    bar.on = !quiet && !dumb && isatty(STDERR_FILENO);
-    bar.colour = !(no_color && *no_color);
+    bar.on = !quiet && sm_terminal_moves(STDERR_FILENO);
+    bar.colour = sm_terminal_colours(STDERR_FILENO);
 }
 
 void sm_progress_clear(void)
