@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* smol chat MODEL: a conversation in a terminal, or line by line from a pipe. */
+#include "lib/cache_path.h"
 #include "lib/command.h"
 #include "lib/line_edit.h"
 #include "lib/model_args.h"
@@ -36,24 +37,16 @@ static void catch_interrupts(void)
     (void)signal(SIGPIPE, SIG_IGN);
 }
 
-/* SMOL_CACHE, else smol in the user's cache folder. "" when there is none or SMOL_CACHE is "off".
- */
+/* SMOL_CACHE, else smol in the user's cache folder; "": none, or SMOL_CACHE is "off". */
 static void find_cache(char *buf, size_t n)
 {
-    const char *own = getenv("SMOL_CACHE"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    *buf = 0;
-    if (own && (!*own || !strcmp(own, "off"))) return;
-    int len = -1;
-    if (own) {
-        len = snprintf(buf, n, "%s", own);
-    } else if (xdg && *xdg == '/') {
-        len = snprintf(buf, n, "%s/smol", xdg);
-    } else if (home && *home == '/') {
-        len = snprintf(buf, n, "%s/.cache", home);
-        (void)mkdir(buf, 0700);
-        len = snprintf(buf, n, "%s/.cache/smol", home);
+    const char *own = getenv("SMOL_CACHE");
+    if (!own) {
+        if (!sm_cache_folder(true, buf, n)) *buf = 0;
+        return;
     }
-    if (len < 0 || (size_t)len >= n) *buf = 0;
+    const int len = strcmp(own, "off") != 0 ? snprintf(buf, n, "%s", own) : 0;
+    if (len <= 0 || (size_t)len >= n) *buf = 0;
     if (*buf) (void)mkdir(buf, 0700); /* where it is missing, states cannot be kept: said then */
 }
 

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* $XDG_CACHE_HOME/smol, or ~/.cache/smol; as sm_cache_path. */
+bool sm_cache_folder(bool make, char *buf, size_t cap);
 /* $XDG_CACHE_HOME/smol/NAME, or ~/.cache/smol/NAME. False when the environment names no folder or the
  * path does not fit. `make`: the folder is made where it is missing, as far as that is allowed. */
 bool sm_cache_path(const char *name, bool make, char *buf, size_t cap);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "learn_path.h"
+#include "cache_path.h"
 
 #include <limits.h>
 #include <stdint.h>
@@ -34,21 +35,12 @@ static uint64_t hash_of(const char *text)
 
 static bool in_cache(const char *model, char *buf, size_t n)
 {
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    char full[PATH_MAX], folder[PATH_MAX];
+    char full[PATH_MAX], file[PATH_MAX];
     const char *name = strrchr(model, '/');
-    if (!realpath(model, full)) return false;
-    if (cache && cache[0] == '/') {
-        if (!fits(snprintf(folder, sizeof folder, "%s", cache), sizeof folder)) return false;
-    } else if (!home || home[0] != '/' ||
-               !fits(snprintf(folder, sizeof folder, "%s/.cache", home), sizeof folder)) {
-        return false;
-    }
-    (void)mkdir(folder, 0700);
-    if (!fits(snprintf(buf, n, "%s/smol", folder), n)) return false;
-    (void)mkdir(buf, 0700);
-    return fits(snprintf(buf, n, "%s/smol/%s-%016llx.experts", folder, name ? name + 1 : model,
-                         (unsigned long long)hash_of(full)), n);
+    return realpath(model, full) &&
+           fits(snprintf(file, sizeof file, "%s-%016llx.experts", name ? name + 1 : model,
+                         (unsigned long long)hash_of(full)), sizeof file) &&
+           sm_cache_path(file, true, buf, n);
 }
 
 bool sm_learn_path(const char *model, char *buf, size_t n)
