@@ -43,25 +43,34 @@ void sm_model_learns(const struct sm_options *o, const char *model, smol_params 
     if (!o->no_learn && sm_learn_path(model, learned, sizeof learned)) p->learned_path = learned;
 }
 
-/* The trace of the run; a failure is kept until sm_write_stats. */
+/* The trace of the run. Its file is made with the first bytes, which come when the model has been
+ * planned: a wrong argument or model must not cost an earlier trace. A failure is said at once and
+ * makes the run a failed one. */
 static FILE *trace_file;
-static int trace_error;
+static bool trace_failed;
+
+static void complain_trace(const char *path)
+{
+    trace_failed = true;
+    (void)sm_complain(SM_EXIT_FAILED, "cannot write the trace to %s: %s", path, strerror(errno));
+}
 
 static void put_trace(void *arg, const void *bytes, size_t n)
 {
-    (void)arg;
-    if (trace_file && fwrite(bytes, 1, n, trace_file) != n && !trace_error) trace_error = errno;
+    const char *path = arg;
+    if (trace_failed) return;
+    if (!trace_file) trace_file = fopen(path, "wb");
+    if (!trace_file || fwrite(bytes, 1, n, trace_file) != n) complain_trace(path);
 }
 
 static bool close_trace(const struct sm_options *o)
 {
     if (!o->trace) return true;
-    if (trace_file && fclose(trace_file) != 0 && !trace_error) trace_error = errno;
+    if (!trace_file && !trace_failed && !o->quiet)
+        fprintf(stderr, "smol: note: no trace: the model has no experts to choose\n");
+    if (trace_file && fclose(trace_file) != 0 && !trace_failed) complain_trace(o->trace);
     trace_file = NULL;
-    if (!trace_error) return true;
-    (void)sm_complain(SM_EXIT_FAILED, "cannot write the trace to %s: %s", o->trace,
-                      strerror(trace_error));
-    return false;
+    return !trace_failed;
 }
 
 /* Threads beyond the cores only wait for each other (8 on 2 cores: a third of the speed). */
@@ -92,9 +101,8 @@ void sm_model_params(const struct sm_options *o, smol_params *p)
     p->route_swap_keep = o->route_swap.keep;
     p->experts_used = o->experts_used;
     if (o->trace) {
-        trace_file = fopen(o->trace, "wb");
-        trace_error = trace_file ? 0 : errno;
-        p->trace = trace_file ? put_trace : NULL;
+        p->trace = put_trace;
+        p->trace_arg = (char *)(uintptr_t)o->trace;
     }
     p->kv = (smol_kv)o->kv;
     p->draft = (smol_draft)o->draft;
