@@ -168,6 +168,7 @@ int sm_cmd_chat(const struct sm_options *o, int argc, char **argv)
     (void)argc;
     catch_interrupts();
     sm_model_params(o, &params);
+    sm_model_learns(o, argv[0], &params);
     if (smol_model_open(&c.model, argv[0], &params, &err) != SMOL_OK) {
         sm_progress_clear();
         return err.code == SMOL_CANCELLED ? 130 : sm_report(&err);

@@ -26,6 +26,10 @@ static void ready(const struct sm_serve_config *c, const smol_model *m)
             c->host, *open ? "]" : "", c->port);
 }
 
+static bool written = true; /* --stats and --trace, by the thread that ends the server */
+
+static void done(const smol_model *m) { written = sm_write_stats(options, m); }
+
 /* "models/tiny-moe.gguf" is served as "tiny-moe". */
 static void name_of(const char *path, char *out, size_t cap)
 {
@@ -47,19 +51,22 @@ int sm_cmd_serve(const struct sm_options *o, int argc, char **argv)
                                 .queue_max = o->queue,
                                 .quiet = o->quiet,
                                 .flash_mb_s = o->flash_mb_s,
-                                .ready = ready};
+                                .ready = ready,
+                                .done = done};
     (void)argc;
     options = o;
     (void)signal(SIGPIPE, SIG_IGN);
     name_of(argv[0], name, sizeof name);
     sm_model_params(o, &c.params);
+    sm_model_learns(o, argv[0], &c.params);
     sm_sampling_args(o, &c.defaults.sampling);
     c.defaults.model = name;
     c.defaults.max_tokens = o->n_predict;
     c.defaults.system = o->system;
     c.defaults.stop = o->stop;
     c.defaults.n_stop = o->n_stop;
-    return sm_serve_run(&c);
+    const int code = sm_serve_run(&c);
+    return code == SM_EXIT_DONE && !written ? SM_EXIT_FAILED : code;
 }
 
 #endif

@@ -41,7 +41,7 @@ class Server:
     """smol serve on a port of the system's choice; a context that ends it."""
 
     def __init__(self, smol, *args, model=MODEL, wait=True):
-        self.p = subprocess.Popen([smol, "serve", model, "--port", "0", "--threads", "2", *args],
+        self.p = subprocess.Popen([smol, "serve", model, "--port", "0", "--threads", "2", "--no-learn", *args],
                                   stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
         self.lines = []
         self.ready = threading.Event()

@@ -36,6 +36,7 @@ struct sm_serve_config {
     struct sm_request_defaults defaults;
     /* The model is open and requests are answered. Called by the decode thread. */
     void (*ready)(const struct sm_serve_config *c, const smol_model *m);
+    void (*done)(const smol_model *m); /* it is about to be closed; NULL: nothing to do */
 };
 
 /* Bytes the server holds beside the model, for the plan (Law 2): see limits.h. */

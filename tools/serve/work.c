@@ -298,6 +298,7 @@ void sm_work_stop(struct sm_server *s)
     unlock(s);
     if (s->text_started) (void)pthread_join(s->text_thread, NULL);
     if (s->decode_started) (void)pthread_join(s->decode_thread, NULL);
+    if (s->loaded && s->config.done) s->config.done(s->model);
     smol_model_free(s->model);
     s->model = NULL;
 }
