@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define FILE_MAX_BYTES ((size_t)64 << 20)
 #define MAGIC "smol-chat 1\n"
@@ -47,12 +49,14 @@ bool sm_talk_add(struct sm_talk *t, enum sm_talk_role role, const char *text, si
     return true;
 }
 
+static bool has_system(const struct sm_talk *t) { return t->n && t->v[0].role == SM_TALK_SYSTEM; }
+
 void sm_talk_pop(struct sm_talk *t)
 {
-    if (t->n) release(&t->v[--t->n]);
+    if (!t->n) return;
+    release(&t->v[--t->n]);
+    if (t->n < has_system(t) + t->n_dropped) t->n_dropped = 0; /* what is left is to be answered */
 }
-
-static bool has_system(const struct sm_talk *t) { return t->n && t->v[0].role == SM_TALK_SYSTEM; }
 
 void sm_talk_clear(struct sm_talk *t, bool keep_system)
 {
@@ -102,13 +106,12 @@ bool sm_talk_drop(struct sm_talk *t)
     return true;
 }
 
-/* ---- files: "smol-chat 1", then per message a line "ROLE BYTES BYTES_OF_REASONING" and both ----
- */
+/* ---- files ---- */
 
-bool sm_talk_save(const struct sm_talk *t, const char *path, char *why, size_t cap)
+/* "smol-chat 1", then per message a line "ROLE BYTES BYTES_OF_REASONING" and both texts. */
+static bool write_messages(const struct sm_talk *t, FILE *f)
 {
-    FILE *f = fopen(path, "w");
-    bool good = f && fputs(MAGIC, f) >= 0;
+    bool good = fputs(MAGIC, f) >= 0;
     for (size_t i = 0; good && i < t->n; i++) {
         const struct sm_talk_message *m = &t->v[i];
         const size_t n = m->reasoning ? strlen(m->reasoning) : 0;
@@ -116,9 +119,27 @@ bool sm_talk_save(const struct sm_talk *t, const char *path, char *why, size_t c
                fwrite(m->text, 1, m->n, f) == m->n &&
                fwrite(m->reasoning ? m->reasoning : "", 1, n, f) == n && fputc('\n', f) != EOF;
     }
+    return good && fflush(f) == 0;
+}
+
+/* Into a file beside it, which then takes its name: a full disk costs no older conversation. A
+ * device or pipe is written as it is. */
+bool sm_talk_save(const struct sm_talk *t, const char *path, char *why, size_t cap)
+{
+    char beside[4096];
+    struct stat st;
+    const bool direct = stat(path, &st) == 0 && !S_ISREG(st.st_mode);
+    const int n = snprintf(beside, sizeof beside, "%s%s", path, direct ? "" : ".new");
+    FILE *f = NULL;
+    if (n < 0 || (size_t)n >= sizeof beside) errno = ENAMETOOLONG;
+    else f = fopen(beside, "w");
+    bool good = f && write_messages(t, f) && (direct || fsync(fileno(f)) == 0);
     if (f && fclose(f) != 0) good = false;
-    if (!good) (void)snprintf(why, cap, "cannot write %s: %s", path, strerror(errno));
-    return good;
+    if (good && !direct) good = rename(beside, path) == 0;
+    if (good) return true;
+    (void)snprintf(why, cap, "cannot write %s: %s", path, strerror(errno));
+    if (f && !direct) (void)remove(beside);
+    return false;
 }
 
 /* "ROLE N M\n" at *at. */
