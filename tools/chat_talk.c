@@ -23,7 +23,7 @@ static char *copy(const char *text, size_t n)
     return p;
 }
 
-static void release(struct sm_talk_message *m)
+void sm_talk_release(struct sm_talk_message *m)
 {
     free(m->text);
     free(m->reasoning);
@@ -42,7 +42,7 @@ bool sm_talk_add(struct sm_talk *t, enum sm_talk_role role, const char *text, si
     struct sm_talk_message m = {.role = role, .text = copy(text, n), .n = n};
     if (reasoning && *reasoning) m.reasoning = copy(reasoning, strlen(reasoning));
     if (!m.text || (reasoning && *reasoning && !m.reasoning)) {
-        release(&m);
+        sm_talk_release(&m);
         return false;
     }
     t->v[t->n++] = m;
@@ -51,11 +51,20 @@ bool sm_talk_add(struct sm_talk *t, enum sm_talk_role role, const char *text, si
 
 static bool has_system(const struct sm_talk *t) { return t->n && t->v[0].role == SM_TALK_SYSTEM; }
 
+bool sm_talk_take(struct sm_talk *t, struct sm_talk_message *out)
+{
+    if (!t->n) return false;
+    *out = t->v[--t->n];
+    if (t->n < has_system(t) + t->n_dropped) t->n_dropped = 0; /* what is left is to be answered */
+    return true;
+}
+
+void sm_talk_return(struct sm_talk *t, struct sm_talk_message m) { t->v[t->n++] = m; }
+
 void sm_talk_pop(struct sm_talk *t)
 {
-    if (!t->n) return;
-    release(&t->v[--t->n]);
-    if (t->n < has_system(t) + t->n_dropped) t->n_dropped = 0; /* what is left is to be answered */
+    struct sm_talk_message m;
+    if (sm_talk_take(t, &m)) sm_talk_release(&m);
 }
 
 void sm_talk_clear(struct sm_talk *t, bool keep_system)
@@ -71,7 +80,7 @@ void sm_talk_clear(struct sm_talk *t, bool keep_system)
 bool sm_talk_system(struct sm_talk *t, const char *text)
 {
     if (has_system(t)) {
-        release(&t->v[0]);
+        sm_talk_release(&t->v[0]);
         memmove(t->v, t->v + 1, --t->n * sizeof *t->v);
     }
     if (!text) return true;

@@ -7,6 +7,8 @@
 #include "lib/progress.h"
 #include "lib/terminal.h"
 
+#include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +45,7 @@ struct writer {
     struct text parts[2]; /* the answer, what was thought */
     bool thinking;        /* what is printed now */
     bool broken;
+    int error; /* errno of what broke */
 };
 
 static bool on_part(void *arg, bool reasoning, const char *bytes, size_t n)
@@ -54,7 +57,8 @@ static bool on_part(void *arg, bool reasoning, const char *bytes, size_t n)
         w->thinking = reasoning;
     }
     const bool printed = sm_print_text(stdout, bytes, n, w->c->terminal) && fflush(stdout) == 0;
-    if (!printed || !append(&w->parts[reasoning], bytes, n)) w->broken = true;
+    w->broken = !printed || !append(&w->parts[reasoning], bytes, n);
+    if (w->broken) w->error = errno;
     return !w->broken;
 }
 
@@ -89,6 +93,17 @@ static void print_status(const struct sm_chat *c, const smol_stats *a, const smo
 
 /* ---- the conversation as tokens ---- */
 
+__attribute__((format(printf, 3, 4))) static smol_status fail(smol_error *err, smol_status code,
+                                                              const char *fmt, ...)
+{
+    va_list ap;
+    *err = (smol_error){.code = code, .at = UINT64_MAX};
+    va_start(ap, fmt);
+    (void)vsnprintf(err->msg, sizeof err->msg, fmt, ap);
+    va_end(ap);
+    return code;
+}
+
 static smol_status encode(struct sm_chat *c, int32_t **ids, size_t *n_ids, smol_chat_info *info,
                           smol_error *err)
 {
@@ -100,11 +115,7 @@ static smol_status encode(struct sm_chat *c, int32_t **ids, size_t *n_ids, smol_
     const smol_chat_params p = {.thinking = c->thinking, .kept = kept, .n_kept = n_kept};
     smol_status st;
     *ids = NULL;
-    if (!m) {
-        err->code = SMOL_NOMEM;
-        (void)snprintf(err->msg, sizeof err->msg, "no memory for the conversation");
-        return SMOL_NOMEM;
-    }
+    if (!m) return fail(err, SMOL_NOMEM, "no memory for the conversation");
     *info = (smol_chat_info){0};
     if (!c->o->raw) {
         st = smol_chat_encode(v, m, n, &p, ids, n_ids, info, err);
@@ -112,7 +123,8 @@ static smol_status encode(struct sm_chat *c, int32_t **ids, size_t *n_ids, smol_
         struct text all = {0};
         bool good = true;
         for (size_t i = 0; good && i < n; i++) good = append(&all, m[i].content, m[i].n_bytes);
-        st = good ? smol_tokenize(v, all.p, all.n, SMOL_ADD_SPECIAL, ids, n_ids, err) : SMOL_NOMEM;
+        st = good ? smol_tokenize(v, all.p, all.n, SMOL_ADD_SPECIAL, ids, n_ids, err)
+                  : fail(err, SMOL_NOMEM, "no memory for the conversation");
         free(all.p);
     }
     free(m);
@@ -146,15 +158,12 @@ static smol_status encode_fitting(struct sm_chat *c, int32_t **ids, size_t *n_id
                 "left out, the others are read again\n",
                 ctx, c->talk.n_dropped);
     if (*n_ids < ctx) return SMOL_OK;
-    err->code = SMOL_LIMIT;
-    err->at = UINT64_MAX;
-    (void)snprintf(err->msg, sizeof err->msg,
-                   "the message has %zu tokens; with its answer it does "
-                   "not fit the context of %zu (--ctx)",
-                   *n_ids, ctx);
     smol_free(*ids);
     *ids = NULL;
-    return SMOL_LIMIT;
+    return fail(err, SMOL_LIMIT,
+                "the message has %zu tokens; with its answer it does not fit the context of %zu "
+                "(--ctx)",
+                *n_ids, ctx);
 }
 
 static void note_template(struct sm_chat *c, const smol_chat_info *info)
@@ -194,6 +203,30 @@ static smol_status generate(struct sm_chat *c, const int32_t *ids, size_t n_ids,
     return st;
 }
 
+/* What ends the chat: the program's exit code is this answer's. */
+static void end_with(struct sm_chat *c, int code)
+{
+    c->code = code;
+    c->quit = true;
+}
+
+/* Why there is no answer. A message that cannot be answered ends no chat, but a script sees it. */
+static void explain(struct sm_chat *c, const struct writer *w, smol_status st,
+                    const smol_error *err)
+{
+    if (w->broken && w->error == EPIPE) { /* the reader had enough */
+        end_with(c, SM_EXIT_DONE);
+    } else if (w->broken) {
+        end_with(c, sm_complain(SM_EXIT_FAILED, "cannot write the answer: %s", strerror(w->error)));
+    } else if (st == SMOL_CANCELLED) { /* stopped before the answer began */
+        if (!c->o->quiet) fprintf(stderr, "%s[interrupted]%s\n", sm_chat_dim(c), sm_chat_plain(c));
+    } else {
+        const int code = sm_report(err);
+        if (st != SMOL_ARG && st != SMOL_LIMIT) end_with(c, code);
+        else if (!c->person) c->code = SM_EXIT_FAILED;
+    }
+}
+
 bool sm_chat_answer(struct sm_chat *c)
 {
     struct writer w = {.c = c};
@@ -212,27 +245,25 @@ bool sm_chat_answer(struct sm_chat *c)
         st = generate(c, ids, n_ids, &w, &out, &err);
     }
     smol_free(ids);
+    const struct text *answer = &w.parts[0], *thought = &w.parts[1];
     fputs(sm_chat_plain(c), stdout);
-    bool alive = !w.broken;
-    if (st == SMOL_OK) {
-        c->n_answers++;
-        const struct text *answer = &w.parts[0], *thought = &w.parts[1];
-        alive = alive && sm_talk_add(&c->talk, SM_TALK_ASSISTANT, answer->p ? answer->p : "",
-                                     answer->n, thought->p);
-        if (answer->n + thought->n) fputc('\n', stdout);
-    } else if (st == SMOL_CANCELLED) {
-        sm_talk_pop(&c->talk); /* stopped before the answer began */
-        if (!c->o->quiet) fprintf(stderr, "%s[interrupted]%s\n", sm_chat_dim(c), sm_chat_plain(c));
-    } else {
-        sm_talk_pop(&c->talk);
-        (void)sm_report(&err);
-        alive = alive && (st == SMOL_ARG || st == SMOL_LIMIT);
+    if (answer->n + thought->n) fputc('\n', stdout);
+    if (!w.broken && fflush(stdout) != 0) {
+        w.broken = true;
+        w.error = errno;
     }
-    if (fflush(stdout) != 0) alive = false;
+    bool answered = st == SMOL_OK && !w.broken;
+    if (answered) {
+        c->n_answers++;
+        answered = sm_talk_add(&c->talk, SM_TALK_ASSISTANT, answer->p ? answer->p : "", answer->n,
+                               thought->p);
+        if (!answered) st = fail(&err, SMOL_NOMEM, "no memory for the conversation");
+    }
+    if (!answered) explain(c, &w, st, &err);
     smol_model_stats(c->model, &after);
-    if (st == SMOL_OK) print_status(c, &before, &after, &out);
+    if (answered) print_status(c, &before, &after, &out);
     sm_interrupted = false;
     free(w.parts[0].p);
     free(w.parts[1].p);
-    return alive;
+    return answered;
 }

@@ -97,16 +97,29 @@ static void word_stats(struct sm_chat *c, const char *arg)
         printf("; experts: %u of %u a layer in memory, %.1f %% of uses missed, waited %.2f s",
                s.pool_slots_per_layer, p->n_expert,
                100.0 * (double)s.expert_misses / (double)s.expert_uses, s.demand_wait_seconds);
+    if (s.draft_proposed)
+        printf("\ndrafts: %llu of %llu tokens were right", (unsigned long long)s.draft_accepted,
+               (unsigned long long)s.draft_proposed);
+    for (unsigned i = 0; i < s.n_loss_levers; i++) printf("\nlossy: %s", s.loss_levers[i]);
     printf("\nseed of the next answer %u%s\n", c->seed + c->n_answers, sm_chat_plain(c));
 }
 
+/* Another answer; the one before stays when there is none. */
 static void word_regen(struct sm_chat *c, const char *arg)
 {
+    struct sm_talk *t = &c->talk;
+    struct sm_talk_message old = {0};
+    const bool answered = t->n && t->v[t->n - 1].role == SM_TALK_ASSISTANT;
     (void)arg;
-    if (c->talk.n && c->talk.v[c->talk.n - 1].role == SM_TALK_ASSISTANT) sm_talk_pop(&c->talk);
-    if (!c->talk.n || c->talk.v[c->talk.n - 1].role != SM_TALK_USER)
+    if (t->n < answered + (size_t)1 || t->v[t->n - 1 - answered].role != SM_TALK_USER) {
         say(c, "There is no answer yet.");
-    else if (!sm_chat_answer(c)) c->quit = true;
+        return;
+    }
+    if (answered && c->sampling.temp <= 0)
+        say(c, "With --temp 0 it is the same answer each time.");
+    if (answered) (void)sm_talk_take(t, &old);
+    if (sm_chat_answer(c)) sm_talk_release(&old);
+    else if (answered) sm_talk_return(t, old);
 }
 
 static void word_quit(struct sm_chat *c, const char *arg)

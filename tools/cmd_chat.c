@@ -123,7 +123,11 @@ static void talk(struct sm_chat *c, struct sm_line_reader *r)
             (void)fflush(stdout);
             continue;
         }
-        if (!sm_talk_add(&c->talk, SM_TALK_USER, e.p, e.n, NULL) || !sm_chat_answer(c)) break;
+        if (!sm_talk_add(&c->talk, SM_TALK_USER, e.p, e.n, NULL)) {
+            c->code = sm_complain(SM_EXIT_NOMEM, "no memory for the message");
+            break;
+        }
+        if (!sm_chat_answer(c)) sm_talk_pop(&c->talk);
     }
     free(e.p);
 }
@@ -141,8 +145,11 @@ static void greet(const struct sm_chat *c, const char *path)
            sm_chat_plain(c));
 }
 
-static bool prepare(struct sm_chat *c, smol_error *err)
+/* False: it has been said why, and c->code is what to end with. */
+static bool prepare(struct sm_chat *c)
 {
+    smol_error err = {0};
+    c->person = isatty(STDIN_FILENO) == 1;
     c->terminal = isatty(STDOUT_FILENO) == 1;
     c->colour = sm_terminal_colours(STDOUT_FILENO);
     c->thinking = -1;
@@ -155,8 +162,10 @@ static bool prepare(struct sm_chat *c, smol_error *err)
         c->seed = (uint32_t)t.tv_nsec * 2654435761u ^ (uint32_t)t.tv_sec;
     }
     find_cache(c->cache, sizeof c->cache);
-    return smol_session_new(&c->session, c->model, err) == SMOL_OK &&
-           (!c->o->system || sm_talk_system(&c->talk, c->o->system));
+    if (smol_session_new(&c->session, c->model, &err) != SMOL_OK) c->code = sm_report(&err);
+    else if (c->o->system && !sm_talk_system(&c->talk, c->o->system))
+        c->code = sm_complain(SM_EXIT_NOMEM, "no memory for the system message");
+    return c->code == SM_EXIT_DONE;
 }
 
 int sm_cmd_chat(const struct sm_options *o, int argc, char **argv)
@@ -174,21 +183,19 @@ int sm_cmd_chat(const struct sm_options *o, int argc, char **argv)
         return err.code == SMOL_CANCELLED ? 130 : sm_report(&err);
     }
     sm_model_notes(o, c.model);
-    int code = SM_EXIT_DONE;
     struct sm_line_reader *reader = NULL;
-    if (!prepare(&c, &err)) {
-        code = sm_report(&err);
-    } else {
+    if (prepare(&c)) {
         if (c.cache[0]) (void)snprintf(history, sizeof history, "%s/history", c.cache);
         reader = sm_line_open(*history ? history : NULL);
         greet(&c, argv[0]);
         if (reader) talk(&c, reader);
+        else c.code = sm_complain(SM_EXIT_NOMEM, "no memory for a line");
         sm_chat_keep(&c);
     }
     sm_line_close(reader);
-    if (code == SM_EXIT_DONE && !sm_write_stats(o, c.model)) code = SM_EXIT_FAILED;
+    if (!sm_write_stats(o, c.model) && c.code == SM_EXIT_DONE) c.code = SM_EXIT_FAILED;
     sm_talk_clear(&c.talk, false);
     smol_session_free(c.session);
     smol_model_free(c.model);
-    return code;
+    return c.code;
 }

@@ -26,6 +26,11 @@ struct sm_talk {
 bool sm_talk_add(struct sm_talk *t, enum sm_talk_role role, const char *text, size_t n,
                  const char *reasoning);
 void sm_talk_pop(struct sm_talk *t); /* the last message */
+/* The last message becomes the caller's, who gives it back before anything is added, or releases
+ * it. False: there is none. */
+bool sm_talk_take(struct sm_talk *t, struct sm_talk_message *out);
+void sm_talk_return(struct sm_talk *t, struct sm_talk_message m);
+void sm_talk_release(struct sm_talk_message *m);
 void sm_talk_clear(struct sm_talk *t, bool keep_system);
 /* The system message: set, replaced or (NULL) removed. */
 bool sm_talk_system(struct sm_talk *t, const char *text);
@@ -50,13 +55,16 @@ struct sm_chat {
     int thinking; /* -1: as the template does, 0, 1 */
     bool can_think;
     bool terminal, colour; /* of standard output */
+    bool person;           /* standard input is a terminal */
+    int code;              /* what the program ends with */
     bool noted_template;
     char cache[4096]; /* folder of states kept on disk, "" : none */
     bool fresh;       /* the session may have older company on disk */
     bool quit;
 };
 
-/* Answer the last message of the conversation and add the answer. False: the chat cannot go on. */
+/* Answer the last message of the conversation and add the answer. False: there is none, which has
+ * been said; `quit` and `code` are set when the chat cannot go on. */
 bool sm_chat_answer(struct sm_chat *c);
 /* A line that begins with a slash. */
 void sm_chat_word(struct sm_chat *c, char *line);
