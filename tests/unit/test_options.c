@@ -102,7 +102,6 @@ static void test_parse(void)
                o.memory_bytes == (uint64_t)1 << 30 && o.n_ctx == 64,
            "values");
     TAP_OK(o.top_k == 40 && o.kv == SM_OPT_KV_F16 && o.seed == -1 && o.n_threads == 0, "defaults");
-    TAP_OK(sm_options_given(&o, "temp") && !sm_options_given(&o, "top-k"), "what was given");
     TAP_OK(parse(&o, SM_CMD_RUN, "-- -n", &n, first, &help) && n == 1 && !strcmp(first, "-n"),
            "after -- everything is an argument");
     TAP_OK(parse(&o, SM_CMD_RUN, "--help --frobnicate", &n, first, &help) && help, "--help first");

@@ -29,13 +29,6 @@ void sm_options_default(struct sm_options *o)
     }
 }
 
-bool sm_options_given(const struct sm_options *o, const char *name)
-{
-    for (unsigned i = 0; i < sm_option_count; i++)
-        if (!strcmp(sm_option_table[i].name, name)) return o->given[i / 64] >> i % 64 & 1;
-    return false;
-}
-
 /* Index of `value` in "a|b|c", -1 when it is not there. */
 static int choice_of(const char *choices, const char *value)
 {
@@ -147,7 +140,7 @@ static void complain_value(const char *name, const struct sm_option *t, const ch
 /* "smol run: unknown option --thraeds, did you mean --threads?" `word` as typed. */
 static void complain_unknown(unsigned command, const char *name, const char *word)
 {
-    const char *names[65];
+    const char *names[SM_OPTION_MAX + 1];
     unsigned n = 0;
     char typed[64];
     const bool is_long = !strncmp(word, "--", 2);
@@ -164,8 +157,8 @@ static void complain_unknown(unsigned command, const char *name, const char *wor
 
 /* The getopt tables of one command. */
 struct getopt_tables {
-    struct option longs[66];
-    char shorts[2 + 64 * 2 + 2];
+    struct option longs[SM_OPTION_MAX + 2];
+    char shorts[2 + SM_OPTION_MAX * 2 + 1];
 };
 
 static void build_tables(struct getopt_tables *g, unsigned command)
@@ -253,10 +246,6 @@ bool sm_options_parse(struct sm_options *o, unsigned command, const char *name, 
         if (!set_value(o, t, optarg)) {
             complain_value(name, t, optarg);
             return false;
-        }
-        {
-            const size_t i = (size_t)(t - sm_option_table);
-            o->given[i / 64] |= (uint64_t)1 << i % 64;
         }
     }
     for (; optind < argc; optind++) argv[++*n_args] = argv[optind];

@@ -103,8 +103,6 @@ struct sm_options {
     float dry_multiplier, dry_base;
     int32_t top_k, repeat_last, dry_allowed, dry_last;
     int64_t seed; /* -1: take one from the clock and say so; else 0..2^32-1 */
-
-    uint64_t given[2]; /* bit i: option i of the table was on the command line */
 };
 
 /* Defaults of every option. */
@@ -116,9 +114,6 @@ void sm_options_default(struct sm_options *o);
  * (exit code 2) and false is returned. `--help` sets *help and stops parsing. */
 bool sm_options_parse(struct sm_options *o, unsigned command, const char *name, int argc,
                       char **argv, int *n_args, bool *help);
-
-/* True when the option (long name without dashes) was on the command line. */
-bool sm_options_given(const struct sm_options *o, const char *name);
 
 /* The options of one command: the frequent ones a line each, the others packed. */
 void sm_options_print_help(FILE *f, unsigned command);

@@ -163,4 +163,4 @@ const struct sm_option sm_option_table[] = {
 };
 const unsigned sm_option_count = sizeof sm_option_table / sizeof *sm_option_table;
 
-_Static_assert(sizeof sm_option_table / sizeof *sm_option_table <= 128, "`given` has 128 bits");
+_Static_assert(sizeof sm_option_table / sizeof *sm_option_table <= SM_OPTION_MAX, "raise the limit");

@@ -35,6 +35,7 @@ struct sm_option {
     const char *help;    /* one line, no full stop */
 };
 
+#define SM_OPTION_MAX 128 /* options of all commands */
 extern const struct sm_option sm_option_table[];
 extern const unsigned sm_option_count;
 
