@@ -77,7 +77,8 @@ typedef struct {
     /* List of the experts used most in earlier runs (smol_model_learn): when it is there, pools are
      * filled from it before the first token. NULL: none. */
     const char *learned_path;
-    /* Levers that change the answer; zero: off. See docs/pager.md. */
+    /* Levers that change the answer; zero: off. See docs/pager.md. Those on routes look at the pool,
+     * which drafts would change: with them SMOL_DRAFT_AUTO drafts nothing, other kinds are ARG. */
     float route_bias;          /* added to the choice of experts in the pool */
     unsigned route_bias_keep;  /* the router's so many best are taken whatever the bias */
     float route_swap;          /* a missing expert gives way to one in the pool of this share of it */

@@ -106,6 +106,25 @@ static smol_status declare_model(struct sm_engine *e, const smol_params *p, bool
     return set_levers(e, p, err);
 }
 
+/* Drafts, and what they need: logits of a whole batch. A lever that looks at the pool would see it as
+ * the batch left it, wrong drafts included, not as plain steps do. */
+static smol_status read_drafts(struct sm_engine *e, const smol_params *p, smol_error *err)
+{
+    const bool pool_lever = p->route_bias != 0 || p->route_swap > 0;
+    if (p->draft < SMOL_DRAFT_OFF || p->draft > SMOL_DRAFT_AUTO || !(p->draft_oracle >= 0) ||
+        p->draft_oracle > 1)
+        return SM_FAIL(err, ARG, "unknown kind of draft %d", (int)p->draft);
+    if (pool_lever && (p->draft == SMOL_DRAFT_LOOKUP || p->draft == SMOL_DRAFT_MTP || p->draft_oracle > 0))
+        return SM_FAIL(err, ARG, "route-bias and route-swap choose by what is in the pool, which drafts "
+                                 "would change: use one or the other");
+    e->draft_kind = pool_lever ? SMOL_DRAFT_OFF : p->draft;
+    e->oracle = p->draft_oracle;
+    if (e->draft_kind == SMOL_DRAFT_OFF && !(e->oracle > 0)) return SMOL_OK;
+    e->n_draft = SM_DRAFT_MAX;
+    if (e->logit_rows < SM_DRAFT_MAX + 1) e->logit_rows = SM_DRAFT_MAX + 1;
+    return SMOL_OK;
+}
+
 static smol_status read_header(struct sm_engine *e, const char *path, const smol_params *p,
                                bool plan_only, smol_error *err)
 {
@@ -118,14 +137,7 @@ static smol_status read_header(struct sm_engine *e, const char *path, const smol
     e->ahead_depth = p->prefetch == SMOL_PREFETCH_AUTO ? SM_AHEAD_AUTO : p->prefetch;
     e->kv_type = kv_type_of(p);
     e->logit_rows = p->logit_rows ? p->logit_rows : 1;
-    if (p->draft < SMOL_DRAFT_OFF || p->draft > SMOL_DRAFT_AUTO || !(p->draft_oracle >= 0) ||
-        p->draft_oracle > 1)
-        return SM_FAIL(err, ARG, "unknown kind of draft %d", (int)p->draft);
-    e->oracle = p->draft_oracle;
-    if (p->draft != SMOL_DRAFT_OFF || e->oracle > 0) {
-        e->n_draft = SM_DRAFT_MAX;
-        if (e->logit_rows < SM_DRAFT_MAX + 1) e->logit_rows = SM_DRAFT_MAX + 1;
-    }
+    SM_TRY(read_drafts(e, p, err));
     e->cancel = p->cancel;
     e->progress = p->progress;
     e->progress_arg = p->progress_arg;
@@ -137,8 +149,8 @@ static smol_status read_header(struct sm_engine *e, const char *path, const smol
     if (sm_gguf_find(e->gguf, "tokenizer.ggml.model"))
         SM_TRY(sm_tok_new(&e->tok, e->gguf, err));
     sm_gguf_drop_arrays(e->gguf);
-    SM_TRY(declare_model(e, p, p->draft == SMOL_DRAFT_MTP || p->draft == SMOL_DRAFT_AUTO, err));
-    if (p->draft == SMOL_DRAFT_MTP && !e->model->have_next)
+    SM_TRY(declare_model(e, p, e->draft_kind >= SMOL_DRAFT_MTP, err));
+    if (e->draft_kind == SMOL_DRAFT_MTP && !e->model->have_next)
         return SM_FAIL(err, UNSUPPORTED, "this model has no next-token block to draft with");
     SM_TRY(sm_engine_read_learned(e, p->learned_path, err));
     if (e->tok && sm_tok_n_vocab(e->tok) > e->model->hp.n_vocab)
@@ -317,7 +329,7 @@ static smol_status plan_and_measure(struct sm_engine *e, const smol_params *p, s
     struct speeds speeds = {0};
     smol_error refusal = {0};
     smol_status st;
-    if (p->draft == SMOL_DRAFT_AUTO && e->model->have_next) {
+    if (e->draft_kind == SMOL_DRAFT_AUTO && e->model->have_next) {
         /* where experts are paged the block would take slots, and every guess would read its experts */
         if (make_plan(e, p, speeds, NULL) != SMOL_OK || !e->plan.experts_resident)
             SM_TRY(declare_model(e, p, false, err));
@@ -422,7 +434,7 @@ smol_status sm_engine_open(struct sm_engine *e, const char *path, const smol_par
     SM_TRY(plan_and_measure(e, p, err));
     SM_TRY(take_memory(e, err));
     SM_TRY(load_weights(e, err));
-    sm_draft_init(&e->draft, (enum sm_draft_mode)p->draft, e->model->have_next);
+    sm_draft_init(&e->draft, (enum sm_draft_mode)e->draft_kind, e->model->have_next);
     SM_TRY(sm_engine_warm(e, p, err));
     sm_engine_drop_learned(e);
     begin_trace(e, p);

@@ -98,6 +98,34 @@ static void check_next_block(void)
     sm_engine_close(&e);
 }
 
+/* Levers that look at the pool, and drafts, which change it: never together. */
+static void check_drafts(void)
+{
+    static const struct { float bias, swap, oracle; smol_draft draft; smol_status st; } cases[] = {
+        {0.2f, 0, 0, SMOL_DRAFT_LOOKUP, SMOL_ARG}, {0, 0.8f, 0, SMOL_DRAFT_MTP, SMOL_ARG},
+        {0.2f, 0, 0.5f, SMOL_DRAFT_OFF, SMOL_ARG}, {0.2f, 0, 0, SMOL_DRAFT_AUTO, SMOL_OK},
+        {0, 0, 0, SMOL_DRAFT_AUTO, SMOL_OK},       {0, 0, 0, SMOL_DRAFT_LOOKUP, SMOL_OK}};
+    char path[512];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct sm_engine e;
+        smol_params p;
+        smol_error err = {0};
+        smol_params_default(&p);
+        p.route_bias = cases[i].bias;
+        p.route_swap = cases[i].swap;
+        p.draft = cases[i].draft;
+        p.draft_oracle = cases[i].oracle;
+        p.ctx = 64;
+        const smol_status st =
+            sm_engine_open(&e, source_path(path, sizeof path, "models/tiny-moe.gguf"), &p, &err);
+        const bool drafts = cases[i].bias == 0 && cases[i].swap <= 0;
+        TAP_OK(st == cases[i].st && (st != SMOL_OK || (e.n_draft > 0) == drafts),
+               "bias %g, swap %g, drafts %d: %s", (double)cases[i].bias, (double)cases[i].swap,
+               (int)cases[i].draft, st ? err.msg : drafts ? "drafts" : "no drafts");
+        sm_engine_close(&e);
+    }
+}
+
 int main(int argc, char **argv)
 {
     smol_params p;
@@ -118,5 +146,6 @@ int main(int argc, char **argv)
     check("fewer experts", p);
     check_report();
     check_next_block();
+    check_drafts();
     return tap_done();
 }
