@@ -38,6 +38,7 @@ smol_status sm_session_model(struct sm_engine *e, uint64_t *out, smol_error *err
     *out = e->model_number;
     if (e->model_number) return SMOL_OK;
     sm_hash_begin(&h, VERSION);
+    sm_hash_put(&h, e->lever_text, sizeof e->lever_text); /* keys and values depend on them */
     for (size_t i = 0; i < sm_gguf_n_files(e->gguf); i++) {
         struct sm_file *f = NULL;
         SM_TRY(sm_file_open(&f, sm_gguf_file_path(e->gguf, i), false, err));
@@ -186,7 +187,7 @@ static smol_status check_header(struct sm_session *s, struct sm_file *f, struct 
     SM_TRY(sm_session_model(e, &model, err));
     if (h->model != model || h->n_layer != e->model->hp.n_layer ||
         h->n_vocab != e->model->hp.n_vocab)
-        return SM_FAIL(err, FORMAT, "the saved state belongs to another model");
+        return SM_FAIL(err, FORMAT, "the saved state belongs to another model, or to other levers");
     if (h->kv_type != (uint32_t)e->kv_type)
         return SM_FAIL(err, FORMAT, "the saved state has another KV format (--kv)");
     if (!h->n_tokens || h->n_tokens > e->plan.ctx)

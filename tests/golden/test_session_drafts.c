@@ -202,6 +202,30 @@ static void test_broken(const char *model)
     close_run(&r);
 }
 
+/* Keys and values behind other levers are others. */
+static void test_levers(const char *model)
+{
+    struct run r;
+    int32_t a[N_SHORT];
+    smol_params p = params(0);
+    const char *path = temp_path("levers.state");
+    make_tokens(a, N_SHORT, 0);
+    if (!open_run(&r, model, &p)) return;
+    bool ok = sm_session_sync(&r.s, a, N_SHORT, &r.err) == SMOL_OK &&
+              sm_session_save(&r.s, path, &r.err) == SMOL_OK;
+    close_run(&r);
+    p.experts_used = 2;
+    if (!open_run(&r, model, &p)) return;
+    ok = ok && sm_session_load(&r.s, path, &r.err) == SMOL_FORMAT;
+    TAP_OK(ok && strstr(r.err.msg, "levers"), "%s, fewer experts: %s", model, r.err.msg);
+    r.err = (smol_error){0};
+    ok = sm_session_sync(&r.s, a, N_SHORT, &r.err) == SMOL_OK &&
+         sm_session_save(&r.s, path, &r.err) == SMOL_OK &&
+         sm_session_load(&r.s, path, &r.err) == SMOL_OK;
+    TAP_OK(ok, "%s: a state of the same lever is loaded %s", model, r.err.msg);
+    close_run(&r);
+}
+
 /* ---- what a ring forgot -------------------------------------------------------------------------- */
 
 /* A step or a batch with drafts that was cut off has written its rows; the last token is read again. */
@@ -255,6 +279,7 @@ int main(int argc, char **argv)
     test_broken("qwen35");
     test_broken("bailingmoe3");
     test_broken("qwen3");
+    test_levers("bailingmoe2");
     for (uint32_t back = 0; back < 10; back += 3) test_ring("gpt-oss", back);
     test_ring("shape-gpt-oss", 1);
     test_cut_off("gpt-oss", SMOL_DRAFT_OFF, 1);
