@@ -54,12 +54,21 @@ static void leave_out(struct sm_next_rows *x, uint32_t n)
     x->done = x->whole = n;
 }
 
+/* Before the block gets rows up to token n - 1: those without a hidden row, and more than a batch. */
+static void leave_out_old(struct sm_engine *e, uint32_t n)
+{
+    struct sm_next_rows *x = &e->next;
+    const uint32_t most = e->graph.dims.max_tok;
+    if (x->done < x->first) leave_out(x, x->first);
+    if (n > x->done && n - x->done > most) leave_out(x, n - most);
+}
+
 smol_status sm_next_catch_up(struct sm_engine *e, uint32_t n, uint32_t most, smol_error *err)
 {
     struct sm_next_rows *x = &e->next;
     if (!e->model->have_next || n <= x->done) return SMOL_OK;
     if (n - x->done > most) leave_out(x, n - most);
-    if (x->done < x->first) leave_out(x, x->first);
+    leave_out_old(e, n);
     const uint32_t at = x->done;
     if (n > x->first + x->n || n <= at) return SMOL_OK;
     SM_TRY(sm_model_next(e->model, &e->graph, e->state, e->tokens + at,
@@ -84,7 +93,7 @@ smol_status sm_next_draft(struct sm_engine *e, uint32_t pos, uint32_t n, int32_t
     const uint32_t V = e->model->hp.n_vocab;
     *n_out = 0;
     if (!e->model->have_next || !n) return SMOL_OK;
-    if (x->done < x->first) leave_out(x, x->first);
+    leave_out_old(e, pos + 1);
     const uint32_t at = x->done;
     if (pos < at || pos >= x->first + x->n) return SMOL_OK; /* no hidden row for this token */
     SM_TRY(sm_model_next(e->model, &e->graph, e->state, e->tokens + at,

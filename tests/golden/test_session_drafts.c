@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "infer/generate.h"
 #include "infer/session_file.h"
+#include "infer/speculate.h"
 #include "inject.h"
 #include "model_run.h"
 #include "tap.h"
@@ -226,6 +227,31 @@ static void test_levers(const char *model)
     close_run(&r);
 }
 
+/* ---- the next-token block behind long batches of drafts from elsewhere ----------------------------- */
+
+static void test_left_behind(const char *model)
+{
+    struct run r;
+    int32_t a[N_LONG], out;
+    uint32_t n_out = 0;
+    smol_params p = params(0);
+    p.draft = SMOL_DRAFT_MTP;
+    p.chunk = 1;
+    make_tokens(a, N_LONG, 0);
+    if (!open_run(&r, model, &p)) return;
+    const uint32_t most = r.e.graph.dims.max_tok;
+    bool ok = sm_session_sync(&r.s, a, N_SHORT, &r.err) == SMOL_OK;
+    const uint32_t rows = r.e.next.done - r.e.next.shift;
+    ok = ok && sm_engine_try(&r.e, a + N_SHORT, most, N_SHORT, &r.err) == SMOL_OK;
+    sm_engine_keep(&r.e, most);
+    memcpy(r.e.tokens, a, (N_SHORT + most + 1) * sizeof *a);
+    ok = ok && sm_next_draft(&r.e, N_SHORT + most, 1, &out, &n_out, &r.err) == SMOL_OK && n_out == 1;
+    const uint32_t added = r.e.next.done - r.e.next.shift - rows;
+    TAP_OK(ok && added == most && r.e.next.done == N_SHORT + most + 1,
+           "%s: %u rows into scratch for %u %s", model, added, most, r.err.msg);
+    close_run(&r);
+}
+
 /* ---- what a ring forgot -------------------------------------------------------------------------- */
 
 /* A step or a batch with drafts that was cut off has written its rows; the last token is read again. */
@@ -280,6 +306,8 @@ int main(int argc, char **argv)
     test_broken("bailingmoe3");
     test_broken("qwen3");
     test_levers("bailingmoe2");
+    test_left_behind("qwen35");
+    test_left_behind("bailingmoe3");
     for (uint32_t back = 0; back < 10; back += 3) test_ring("gpt-oss", back);
     test_ring("shape-gpt-oss", 1);
     test_cut_off("gpt-oss", SMOL_DRAFT_OFF, 1);
