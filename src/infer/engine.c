@@ -152,7 +152,6 @@ static smol_status read_header(struct sm_engine *e, const char *path, const smol
     SM_TRY(declare_model(e, p, e->draft_kind >= SMOL_DRAFT_MTP, err));
     if (e->draft_kind == SMOL_DRAFT_MTP && !e->model->have_next)
         return SM_FAIL(err, UNSUPPORTED, "this model has no next-token block to draft with");
-    SM_TRY(sm_engine_read_learned(e, p->learned_path, err));
     if (e->tok && sm_tok_n_vocab(e->tok) > e->model->hp.n_vocab)
         return SM_FAIL(err, FORMAT, "the vocabulary has %u tokens, the embedding only %u rows",
                        sm_tok_n_vocab(e->tok), e->model->hp.n_vocab);
@@ -334,6 +333,7 @@ static smol_status plan_and_measure(struct sm_engine *e, const smol_params *p, s
         if (make_plan(e, p, speeds, NULL) != SMOL_OK || !e->plan.experts_resident)
             SM_TRY(declare_model(e, p, false, err));
     }
+    SM_TRY(sm_engine_read_learned(e, p->learned_path, err)); /* a list for these pools */
     st = make_plan(e, p, speeds, &refusal);
     if (st == SMOL_NOMEM && sm_store_streamable(e->store)) {
         st = stream_dense(e, p, err);

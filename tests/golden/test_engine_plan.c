@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/* What an opening arranges before the first token: the list of learned experts belongs to the pools
+ * that were planned, and dense weights are streamed in the order in which a token uses them. */
+#include "infer/session.h"
+#include "model_run.h"
+#include "tap.h"
+#include "temp.h"
+
+#include <string.h>
+
+static const char tiny[] = "models/tiny-moe.gguf";
+
+static double predicted_miss(smol_draft draft, const char *learned, unsigned *n_pool, smol_error *err)
+{
+    char path[512];
+    smol_params p;
+    smol_plan plan;
+    smol_params_default(&p);
+    p.pool = 12;
+    p.ctx = 64;
+    p.draft = draft;
+    p.learned_path = learned;
+    *n_pool = 0;
+    if (smol_plan_file(source_path(path, sizeof path, tiny), &p, &plan, err) != SMOL_OK) return -1;
+    *n_pool = plan.n_pool;
+    return plan.predicted_miss;
+}
+
+/* In auto mode the next-token block and its pool are dropped where experts are paged. */
+static void check_learned(void)
+{
+    char path[512];
+    struct sm_engine e;
+    struct sm_session s = {0};
+    smol_params p;
+    smol_error err = {0};
+    int32_t tokens[40];
+    unsigned n_off, n_auto;
+    const char *list = temp_path("experts");
+    for (int i = 0; i < 40; i++) tokens[i] = (int32_t)(tap_random_below(1900) + 10);
+    smol_params_default(&p);
+    p.pool = 12;
+    p.ctx = 64;
+    bool ok = sm_engine_open(&e, source_path(path, sizeof path, tiny), &p, &err) == SMOL_OK &&
+              sm_session_open(&s, &e, &err) == SMOL_OK &&
+              sm_session_sync(&s, tokens, 40, &err) == SMOL_OK &&
+              sm_engine_learn(&e, list, &err) == SMOL_OK;
+    sm_session_close(&s);
+    sm_engine_close(&e);
+    const double none = predicted_miss(SMOL_DRAFT_AUTO, NULL, &n_auto, &err);
+    const double off = predicted_miss(SMOL_DRAFT_OFF, list, &n_off, &err);
+    const double with = predicted_miss(SMOL_DRAFT_AUTO, list, &n_auto, &err);
+    TAP_OK(ok && n_off && n_off == n_auto && off != none && with == off,
+           "misses promised by a learned list: %.4f, with drafts chosen freely %.4f (without %.4f) %s",
+           off, with, none, err.msg);
+    p.draft = SMOL_DRAFT_AUTO;
+    p.learned_path = list;
+    ok = sm_engine_open(&e, source_path(path, sizeof path, tiny), &p, &err) == SMOL_OK;
+    TAP_OK(ok && !e.learned && !e.model->have_next, "opened with it %s", err.msg);
+    sm_engine_close(&e);
+}
+
+int main(int argc, char **argv)
+{
+    tap_init(argc, argv);
+    check_learned();
+    return tap_done();
+}
