@@ -138,6 +138,7 @@ static smol_status read_header(struct sm_engine *e, const char *path, const smol
     e->kv_type = kv_type_of(p);
     e->logit_rows = p->logit_rows ? p->logit_rows : 1;
     SM_TRY(read_drafts(e, p, err));
+    e->budget_bytes = budget_of(p);
     e->cancel = p->cancel;
     e->progress = p->progress;
     e->progress_arg = p->progress_arg;
@@ -228,7 +229,7 @@ static smol_status make_plan(struct sm_engine *e, const smol_params *p, struct s
         {"layer tables", sizeof *m + sm_model_n_blocks(m) * (sizeof *m->layers + sizeof *e->state)}};
     const struct sm_pool_info *pool = n_pools ? sm_store_pool(e->store, 0) : NULL;
     struct sm_plan_input in = {
-        .budget_bytes = budget_of(p), .pools = pools, .n_pools = n_pools,
+        .budget_bytes = e->budget_bytes, .pools = pools, .n_pools = n_pools,
         .n_expert_used = m->hp.n_used, .fixed = fixed, .n_fixed = sizeof fixed / sizeof *fixed,
         .stack_bytes = SM_STACK_BYTES, .n_threads = p->threads ? p->threads : sm_cores_fast(),
         .kv_bytes_per_token = sm_model_kv_bytes(m, e->kv_type) + sizeof *e->tokens,
