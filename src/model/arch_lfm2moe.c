@@ -6,7 +6,7 @@
 
 static smol_status read_keys(struct sm_bind *b)
 {
-    return sm_key_need_u32(b, "shortconv.l_cache", 2, 64, &b->m->hp.conv_taps);
+    return sm_key_need_u32(b, "shortconv.l_cache", 2, SM_MAX_TAPS, &b->m->hp.conv_taps);
 }
 
 /* A block without key/value heads is a convolution. */
@@ -23,11 +23,7 @@ static smol_status bind_mixer(struct sm_bind *b, struct sm_layer *l)
     c->n = E;
     c->taps = b->m->hp.conv_taps;
     SM_TRY(sm_bind_matrix(b, "shortconv.in_proj", E, 3 * E, &c->wi));
-    SM_TRY(sm_bind_matrix(b, "shortconv.conv", c->taps, E, &c->kernel));
-    if (c->kernel->type != SM_F32)
-        return SM_FAIL_AT(b->err, UNSUPPORTED, c->kernel->info->at,
-                          "tensor %s has type %s, only F32 is supported here",
-                          c->kernel->info->name, sm_type_name(c->kernel->type));
+    SM_TRY(sm_bind_taps(b, "shortconv.conv", c->taps, E, &c->kernel));
     return sm_bind_matrix(b, "shortconv.out_proj", E, E, &c->wo);
 }
 
