@@ -59,7 +59,9 @@ static bool look(void *arg, const char *name, uint64_t bytes, int64_t changed)
     (void)changed;
     if (!is_ours(q, name) || !join(path, q->folder, name)) return true;
     const uint32_t same = sm_session_file_match(q->s, path, q->tokens, q->n_tokens, &n_file);
-    if (same > q->best && (same == n_file || sm_model_keeps(q->s->e->model, n_file, same))) {
+    /* a recurrent state can only be gone on from */
+    const bool part = !q->s->e->recur_bytes && sm_model_keeps(q->s->e->model, n_file, same);
+    if (same > q->best && (same == n_file || part)) {
         q->best = same;
         memcpy(q->best_path, path, sizeof path);
     }
@@ -76,7 +78,7 @@ smol_status sm_prefix_restore(struct sm_session *s, const char *folder, const in
     SM_TRY(begin(&q, s, folder, err));
     q.tokens = tokens;
     q.n_tokens = n_tokens;
-    q.best = have;
+    q.best = have + SM_PREFIX_LEAST - 1; /* a few tokens are read faster than a file */
     sm_folder_each(folder, SUFFIX, look, &q);
     if (!q.best_path[0]) return SMOL_OK;
     *n = 0;

@@ -228,6 +228,36 @@ static void test_folder(void)
     close_run(&r);
 }
 
+/* A few tokens are not worth a file, and a recurrent state of more is worth nothing. */
+static void test_folder_least(const char *model, bool recurrent)
+{
+    struct run r;
+    int32_t a[N], b[N];
+    size_t n = 0, half = 0;
+    smol_error err = {0};
+    char folder[4096];
+    (void)snprintf(folder, sizeof folder, "%s/least-%s", temp_dir(), model);
+    (void)mkdir(folder, 0700);
+    make_tokens(a, N);
+    make_tokens(b, N);
+    b[40] = 1;
+    if (!open_run(&r, model, SMOL_KV_F16, 128)) return;
+    bool good = smol_session_sync(r.s, a, N, &err) == SMOL_OK &&
+                smol_cache_save(r.s, folder, (uint64_t)64 << 20, &err) == SMOL_OK &&
+                smol_session_sync(r.s, b, 30, &err) == SMOL_OK &&
+                smol_cache_restore(r.s, folder, b, N, &n, &err) == SMOL_OK;
+    TAP_OK(good && n == 30 && smol_session_length(r.s) == 30, "%s: 10 tokens more, not loaded (%zu) %s",
+           model, n, err.msg);
+    close_run(&r);
+    if (!open_run(&r, model, SMOL_KV_F16, 128)) return;
+    good = smol_cache_restore(r.s, folder, b, N, &half, &err) == SMOL_OK;
+    TAP_OK(good && half == (recurrent ? 0 : 40), "%s: %zu tokens of a state that goes on otherwise %s",
+           model, half, err.msg);
+    good = smol_cache_restore(r.s, folder, a, N, &n, &err) == SMOL_OK;
+    TAP_OK(good && n == N, "%s: %zu tokens of the same text %s", model, n, err.msg);
+    close_run(&r);
+}
+
 int main(int argc, char **argv)
 {
     tap_init(argc, argv);
@@ -239,5 +269,8 @@ int main(int argc, char **argv)
     test_go_on("rand-lfm2moe", SMOL_KV_F16);
     test_damage();
     test_folder();
+    test_folder_least("rand-qwen3", false);
+    test_folder_least("rand-qwen35", true);
+    test_folder_least("rand-lfm2moe", true);
     return tap_done();
 }
