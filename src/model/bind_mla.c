@@ -34,6 +34,10 @@ smol_status sm_bind_mla(struct sm_bind *b, struct sm_mla *a)
     *a = (struct sm_mla){.n_head = H, .n_plain = p->n_plain, .n_rot = n_rot,
                          .n_latent = p->n_latent, .dv = p->dv, .eps = hp->eps,
                          .scale = (float)p->scale, .rope = &b->m->rope};
+    /* in the order of use (project_all in mla.c), which is that of streams */
+    SM_TRY(sm_bind_matrix(b, "attn_kv_a_mqa", E, p->n_latent + n_rot, &a->wkv_a));
+    SM_TRY(sm_bind_vector(b, "attn_kv_a_norm", "weight", p->n_latent, false, &a->kv_norm));
+    if (sm_bind_has(b, "attn_gate")) SM_TRY(sm_bind_matrix(b, "attn_gate", E, H, &a->gate));
     if (sm_bind_has(b, "attn_q_a")) { /* the tensor decides, not q_lora_rank */
         SM_TRY(sm_bind_matrix(b, "attn_q_a", E, 0, &a->wq_a));
         SM_TRY(sm_bind_vector(b, "attn_q_a_norm", "weight", a->wq_a->n_out, false, &a->q_norm));
@@ -41,8 +45,6 @@ smol_status sm_bind_mla(struct sm_bind *b, struct sm_mla *a)
     } else {
         SM_TRY(sm_bind_matrix(b, "attn_q", E, H * (p->n_plain + n_rot), &a->wq));
     }
-    SM_TRY(sm_bind_matrix(b, "attn_kv_a_mqa", E, p->n_latent + n_rot, &a->wkv_a));
-    SM_TRY(sm_bind_vector(b, "attn_kv_a_norm", "weight", p->n_latent, false, &a->kv_norm));
     if (sm_bind_has(b, "attn_k_b")) {
         SM_TRY(sm_bind_stack(b, "attn_k_b", p->n_plain, p->n_latent, H, &a->wk_b));
         SM_TRY(sm_bind_stack(b, "attn_v_b", p->n_latent, p->dv, H, &a->wv_b));
@@ -52,6 +54,5 @@ smol_status sm_bind_mla(struct sm_bind *b, struct sm_mla *a)
     sm_store_pin(b->store, a->wk_b); /* used by the rows of single heads */
     sm_store_pin(b->store, a->wv_b);
     sm_store_pin(b->store, a->wkv_b);
-    if (sm_bind_has(b, "attn_gate")) SM_TRY(sm_bind_matrix(b, "attn_gate", E, H, &a->gate));
     return sm_bind_matrix(b, "attn_output", H * p->dv, E, &a->wo);
 }

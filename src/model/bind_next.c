@@ -13,10 +13,11 @@ smol_status sm_bind_next(struct sm_bind *b)
     struct sm_next *x = &m->next;
     const uint32_t i = m->hp.n_layer, E = m->hp.n_embd;
     char name[96];
-    SM_TRY(sm_bind_layer(b, i, &m->layers[i]));
+    b->layer = i; /* in the order of use, which is that of streams */
     SM_TRY(sm_bind_vector(b, "nextn.enorm", "weight", E, false, &x->token_norm));
     SM_TRY(sm_bind_vector(b, "nextn.hnorm", "weight", E, false, &x->row_norm));
     SM_TRY(sm_bind_matrix(b, "nextn.eh_proj", 2 * E, E, &x->join));
+    SM_TRY(sm_bind_layer(b, i, &m->layers[i]));
     x->norm = m->out_norm;
     x->embd = m->embd;
     x->head = m->head;

@@ -3,6 +3,7 @@
  * that were planned, and dense weights are streamed in the order in which a token uses them. */
 #include "infer/session.h"
 #include "model_run.h"
+#include "store/store_int.h"
 #include "tap.h"
 #include "temp.h"
 
@@ -60,9 +61,43 @@ static void check_learned(void)
     sm_engine_close(&e);
 }
 
+static void check_order(const char *model)
+{
+    char path[512], name[128];
+    struct sm_engine e;
+    struct sm_session s = {0};
+    smol_params p;
+    smol_plan plan;
+    smol_error err = {0};
+    static const int32_t tokens[] = {10, 20, 30, 40, 50, 60};
+    (void)snprintf(name, sizeof name, "tests/data/models/rand-%s.gguf", model);
+    (void)source_path(path, sizeof path, name);
+    smol_params_default(&p);
+    p.ctx = 64;
+    p.chunk = 3;
+    p.memory_bytes = 1;
+    (void)smol_plan_file(path, &p, &plan, &err); /* streams all it can, and says what that needs */
+    p.memory_bytes = plan.needed_bytes;
+    err = (smol_error){0};
+    bool ok = sm_engine_open(&e, path, &p, &err) == SMOL_OK && sm_session_open(&s, &e, &err) == SMOL_OK &&
+              sm_session_sync(&s, tokens, 6, &err) == SMOL_OK;
+    const uint64_t before = ok ? e.store->stream.n_skips : 0; /* the head is not for every chunk */
+    for (int i = 0; ok && i < 3; i++) ok = sm_session_append(&s, 7 + i, &err) == SMOL_OK;
+    const uint64_t n_skips = ok ? e.store->stream.n_skips - before : 0;
+    TAP_OK(ok && e.store->stream.n_items > 4 && n_skips == 0,
+           "%s: %u matrices streamed in their order, %llu times not %s", model,
+           ok ? e.store->stream.n_items : 0, (unsigned long long)n_skips, err.msg);
+    sm_session_close(&s);
+    sm_engine_close(&e);
+}
+
 int main(int argc, char **argv)
 {
+    static const char *const models[] = {"llama", "qwen3moe", "bailingmoe2", "olmoe", "gpt-oss",
+                                         "deepseek2", "lfm2moe", "qwen35",
+                                         "qwen35moe", "bailingmoe3"};
     tap_init(argc, argv);
     check_learned();
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) check_order(models[i]);
     return tap_done();
 }
