@@ -124,10 +124,10 @@ class Server:
                 s.shutdown(socket.SHUT_WR)
             while chunk := s.recv(65536):
                 out += chunk
-        except (ConnectionError, BrokenPipeError):
-            pass
         except TimeoutError:
             out += b"<timeout>"
+        except OSError:  # reset, or closed before we were done
+            pass
         s.close()
         return out
 

@@ -281,17 +281,18 @@ def test_origins(s):
 # ---- hard cases -----------------------------------------------------------------------------------
 
 def test_hostile(s):
-    for name, data in (("no HTTP", b"hello\r\n\r\n"), ("nothing", b""), ("zeros", bytes(5000)),
-                       ("a header without end", b"GET / HTTP/1.1\r\nX: " + b"a" * (1 << 20)),
-                       ("a million headers", b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 200000 + b"\r\n"),
-                       ("a negative length", b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
-                        b"Content-Length: -5\r\n\r\n"),
-                       ("a huge length", b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
-                        b"Content-Length: 99999999999999\r\n\r\n"),
-                       ("a broken chunk", b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
-                        b"Transfer-Encoding: chunked\r\n\r\nzz\r\n"),
-                       ("half a request", b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
-                        b"Content-Length: 100\r\n\r\n{\"pro")):
+    hostile = (("no HTTP", b"hello\r\n\r\n"), ("nothing", b""), ("zeros", bytes(5000)),
+               ("a header without end", b"GET / HTTP/1.1\r\nX: " + b"a" * (1 << 20)),
+               ("a million headers", b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 200000 + b"\r\n"),
+               ("a negative length", b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
+                b"Content-Length: -5\r\n\r\n"),
+               ("a huge length", b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
+                b"Content-Length: 99999999999999\r\n\r\n"),
+               ("a broken chunk", b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
+                b"Transfer-Encoding: chunked\r\n\r\nzz\r\n"),
+               ("half a request", b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
+                b"Content-Length: 100\r\n\r\n{\"pro"))
+    for name, data in hostile:
         out = s.raw(data, shut=True)
         tap.ok(out == b"" or out.startswith(b"HTTP/1.1 4"), "answered or closed: " + name, out[:200])
     two = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -302,6 +303,19 @@ def test_hostile(s):
             % len(body)) + body
     out = s.raw(post + post + two.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
     tap.ok(out.count(b"text_completion") == 2, "also while one is answered", out)
+    big = json.dumps({"content": "x" * 200000}).encode()
+    tokenize = (b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+                b"Content-Length: %d\r\n\r\n" % len(big)) + big
+    out = s.raw(post + tokenize)
+    tap.ok(out.count(b"text_completion") == 1 and out.count(b'{"tokens":[') == 1,
+           "and a large body behind a small one", out[:500])
+    for name, data in hostile[3:5]:
+        for _ in range(5):
+            s.raw(data, shut=True)
+        out = s.raw(tokenize)
+        tap.ok(out.startswith(b"HTTP/1.1 200"), f"a large body right behind five of: {name}", out[:200])
+    lost = sum(b" 200 " not in s.raw(b"GET /health HTTP/1.0\r\n\r\n") for _ in range(800))
+    tap.ok(not lost, "800 connections one after the other", f"{lost} got no answer")
     out = s.raw(b"GET /health HTTP/1.0\r\n\r\n")
     tap.ok(b" 200 " in out and b'"ok"' in out, "HTTP/1.0", out)
     tap.ok(s.get("/health").status == 200, "and it lives")

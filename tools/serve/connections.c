@@ -7,59 +7,24 @@
 #include <stdlib.h>
 
 /* We hold a reference to each bufferevent of evhttp. evhttp clears its callbacks when it frees one:
- * that is how the sweep learns that a connection has ended. Its socket closes with our reference.
- * While a reply is written evhttp keeps reading (to notice a close) but has no callback for it. */
+ * that is how we learn that a connection has ended; nobody tells us. Its socket closes with our
+ * reference, and until then it goes on reading. While a reply is written evhttp keeps reading too
+ * (to notice a close) but has no callback for it. */
 struct connection {
     struct connection *next;
     struct sm_connections *all;
     struct bufferevent *b;
     uint64_t ns_reading; /* since when a request is awaited; 0: one is being answered */
-    bool surplus;        /* to be ended */
+    bool surplus;        /* to be ended; its input counts no more */
 };
 
 struct sm_connections {
     struct event_base *base;
+    struct event *soon; /* sweeps when this round of events is over */
     struct connection *first;
     unsigned n;
     size_t input_bytes; /* arrived and not taken, of all */
 };
-
-struct sm_connections *sm_connections_new(struct event_base *base)
-{
-    struct sm_connections *c = calloc(1, sizeof *c);
-    if (c) c->base = base;
-    return c;
-}
-
-/* Requests that are still arriving count too: whoever makes the sum too big is ended. */
-static void on_input(struct evbuffer *in, const struct evbuffer_cb_info *info, void *arg)
-{
-    struct connection *k = arg;
-    k->all->input_bytes += info->n_added;
-    k->all->input_bytes -= info->n_deleted;
-    if (k->all->input_bytes <= SM_SERVE_ARRIVING_MAX || evbuffer_get_length(in) < 32768) return;
-    k->surplus = true;
-    (void)bufferevent_disable(k->b, EV_READ);
-}
-
-static void forget(struct sm_connections *c, struct connection **at)
-{
-    struct connection *gone = *at;
-    *at = gone->next;
-    struct evbuffer *in = bufferevent_get_input(gone->b);
-    (void)evbuffer_remove_cb(in, on_input, gone);
-    c->input_bytes -= evbuffer_get_length(in);
-    (void)bufferevent_decref(gone->b);
-    free(gone);
-    c->n--;
-}
-
-void sm_connections_free(struct sm_connections *c)
-{
-    if (!c) return;
-    while (c->first) forget(c, &c->first);
-    free(c);
-}
 
 enum phase { ENDED, READING, ANSWERING };
 
@@ -70,6 +35,96 @@ static enum phase phase_of(const struct connection *k)
     bufferevent_getcb(k->b, &read, NULL, &event, NULL);
     if (!read && !event) return ENDED;
     return read && (bufferevent_get_enabled(k->b) & EV_READ) ? READING : ANSWERING;
+}
+
+static size_t input_of(const struct connection *k)
+{
+    return evbuffer_get_length(bufferevent_get_input(k->b));
+}
+
+static void on_soon(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    sm_connections_sweep(arg);
+}
+
+struct sm_connections *sm_connections_new(struct event_base *base)
+{
+    struct sm_connections *c = calloc(1, sizeof *c);
+    if (!c) return NULL;
+    c->base = base;
+    c->soon = event_new(base, -1, 0, on_soon, c);
+    if (!c->soon) {
+        free(c);
+        return NULL;
+    }
+    return c;
+}
+
+static void sweep_in(struct sm_connections *c, unsigned ms)
+{
+    const struct timeval delay = {0, (suseconds_t)ms * 1000};
+    (void)event_add(c->soon, &delay);
+}
+
+static void give_up(struct connection *k)
+{
+    k->surplus = true;
+    k->all->input_bytes -= input_of(k);
+    (void)bufferevent_disable(k->b, EV_READ);
+    sweep_in(k->all, 0);
+}
+
+static void forget_ended(struct sm_connections *c);
+
+/* Requests that are still arriving count too. When the sum is too big the one that holds most of it
+ * is ended: whoever sends a small one then does not pay for others. */
+static void on_input(struct evbuffer *in, const struct evbuffer_cb_info *info, void *arg)
+{
+    struct connection *k = arg, *most = k;
+    struct sm_connections *c = k->all;
+    if (k->surplus) return;
+    c->input_bytes += info->n_added;
+    c->input_bytes -= info->n_deleted;
+    if (!info->n_added) return;
+    if (phase_of(k) == ENDED) {
+        /* thrown away until the next sweep: closed now, the client might lose what it was told */
+        (void)evbuffer_drain(in, evbuffer_get_length(in));
+        return;
+    }
+    if (c->input_bytes > SM_SERVE_ARRIVING_MAX) forget_ended(c);
+    if (c->input_bytes <= SM_SERVE_ARRIVING_MAX) return;
+    for (struct connection *i = c->first; i; i = i->next)
+        if (!i->surplus && input_of(i) > input_of(most)) most = i;
+    give_up(most);
+}
+
+static void forget(struct sm_connections *c, struct connection **at)
+{
+    struct connection *gone = *at;
+    *at = gone->next;
+    (void)evbuffer_remove_cb(bufferevent_get_input(gone->b), on_input, gone);
+    if (!gone->surplus) c->input_bytes -= input_of(gone);
+    (void)bufferevent_decref(gone->b);
+    free(gone);
+    c->n--;
+}
+
+static void forget_ended(struct sm_connections *c)
+{
+    for (struct connection **at = &c->first; *at;) {
+        if (phase_of(*at) == ENDED) forget(c, at);
+        else at = &(*at)->next;
+    }
+}
+
+void sm_connections_free(struct sm_connections *c)
+{
+    if (!c) return;
+    while (c->first) forget(c, &c->first);
+    event_free(c->soon);
+    free(c);
 }
 
 struct bufferevent *sm_connections_open(struct event_base *base, void *connections)
@@ -86,30 +141,27 @@ struct bufferevent *sm_connections_open(struct event_base *base, void *connectio
     k->all = c;
     (void)evbuffer_add_cb(bufferevent_get_input(b), on_input, k);
     k->ns_reading = sm_serve_now_ns();
-    k->surplus = c->n >= SM_SERVE_CONNECTIONS_MAX;
+    if (c->n >= SM_SERVE_CONNECTIONS_MAX) forget_ended(c);
+    if (c->n >= SM_SERVE_CONNECTIONS_MAX) give_up(k);
     k->next = c->first;
     c->first = k;
     c->n++;
-    return b; /* a surplus one is ended by the next sweep, when evhttp has taken it */
+    return b; /* a surplus one is ended by the sweep, when evhttp has taken it */
 }
 
 void sm_connections_sweep(struct sm_connections *c)
 {
     const uint64_t now = sm_serve_now_ns();
     const uint64_t most = (uint64_t)SM_SERVE_ARRIVE_SECONDS * 1000000000u;
-    for (struct connection **at = &c->first; *at;) {
-        struct connection *k = *at;
+    forget_ended(c);
+    for (struct connection *k = c->first; k; k = k->next) {
         const enum phase phase = phase_of(k);
-        if (phase == ENDED) {
-            forget(c, at);
-            continue;
-        }
-        at = &k->next;
         if (phase == ANSWERING) k->ns_reading = 0;
         else if (!k->ns_reading) k->ns_reading = now;
-        if (k->surplus || (k->ns_reading && now - k->ns_reading > most))
-            bufferevent_trigger_event(k->b, BEV_EVENT_EOF | BEV_EVENT_READING,
-                                      BEV_TRIG_DEFER_CALLBACKS);
+        if (!k->surplus && (!k->ns_reading || now - k->ns_reading <= most)) continue;
+        bufferevent_trigger_event(k->b, BEV_EVENT_EOF | BEV_EVENT_READING,
+                                  BEV_TRIG_DEFER_CALLBACKS);
+        sweep_in(c, 10); /* to forget it */
     }
 }
 
