@@ -321,6 +321,21 @@ def test_hostile(s):
     tap.ok(s.get("/health").status == 200, "and it lives")
 
 
+def test_watchers(s):
+    """Clients that hang up leave nothing behind."""
+    def come_and_go(n):
+        for _ in range(n):
+            c = socket.create_connection(("127.0.0.1", s.port), timeout=30)
+            c.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            c.recv(1000)
+            c.close()
+    come_and_go(600)  # as many buffers as there ever are at a time
+    before = s.metric("memory_bytes")
+    come_and_go(1500)
+    more = s.metric("memory_bytes") - before
+    tap.ok(more < 500000, "1500 watchers that came and went", f"{more:.0f} bytes more")
+
+
 def test_leaving(s):
     before = s.metric("cancelled_total")
     running = s.open_slow()
@@ -485,6 +500,8 @@ def main():
     with Server(smol, *SLOW) as s:
         test_events(s)
         test_leaving(s)
+        test_watchers(s)
+        tap.ok(s.end() == 0, "exit 0")
     test_full()
     test_keys()
     test_ends()

@@ -180,8 +180,10 @@ static void leave(struct watcher *w)
 
 static void on_close(struct evhttp_connection *c, void *arg)
 {
+    struct watcher *w = arg;
     (void)c;
-    leave(arg);
+    sm_http_lost(w->req);
+    leave(w);
 }
 
 static void on_hang_up(evutil_socket_t fd, short what, void *arg)

@@ -28,6 +28,13 @@ void sm_http_count(struct sm_server *s, int status)
     (void)pthread_mutex_unlock(&s->mu);
 }
 
+/* After an error evhttp takes the request out of the connection and leaves it to whoever was to
+ * answer; else it is still in there and goes with it. */
+void sm_http_lost(struct evhttp_request *req)
+{
+    if (!evhttp_request_get_connection(req)) evhttp_request_free(req);
+}
+
 void sm_http_reply(struct sm_server *s, struct evhttp_request *req, int status, const char *type,
                    const char *body, size_t n)
 {

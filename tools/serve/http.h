@@ -11,6 +11,8 @@ void sm_http_add_header(struct evhttp_request *req, const char *name, const char
 void sm_http_reply(struct sm_server *s, struct evhttp_request *req, int status, const char *type,
                    const char *body, size_t n);
 void sm_http_refuse(struct sm_server *s, struct evhttp_request *req, const struct sm_refusal *e);
+/* For a close callback: the connection ends before the request was answered. */
+void sm_http_lost(struct evhttp_request *req);
 void sm_http_count(struct sm_server *s, int status);
 
 #endif

@@ -74,7 +74,8 @@ static void on_close(struct evhttp_connection *c, void *arg)
     struct sm_job *j = arg;
     (void)c;
     if (j->gone) (void)event_del(j->gone);
-    j->req = NULL; /* evhttp has freed it already */
+    sm_http_lost(j->req);
+    j->req = NULL;
     client_gone(j);
 }
 
