@@ -264,6 +264,17 @@ static void adopt(struct sm_gguf *g, struct tensors *o)
     memset(o, 0, sizeof *o);
 }
 
+/* Size of a whole pack, of which perhaps only the start is here: its header's checksum covers it. */
+static uint64_t whole_bytes(const struct sm_gguf *g)
+{
+    uint64_t end = g->data_at;
+    for (size_t i = 0; i < g->n_tensors; i++) {
+        const uint64_t t = sm_round_up64(g->tensor[i].at + g->tensor[i].bytes, g->alignment);
+        if (t > end) end = t;
+    }
+    return end;
+}
+
 smol_status sm_gguf_read_pack(struct sm_gguf *g, uint64_t file_bytes, smol_error *err)
 {
     struct tensors o = {0};
@@ -279,6 +290,7 @@ smol_status sm_gguf_read_pack(struct sm_gguf *g, uint64_t file_bytes, smol_error
         return SM_FAIL(err, UNSUPPORTED, "the pack has version %" PRIu64 ", expected 1", version);
     SM_TRY(sm_gguf_alloc(&mem, sizeof *g->pack, err));
     struct sm_pack *p = g->pack = mem;
+    if (g->cut) file_bytes = whole_bytes(g);
     SM_TRY(check_head(g, p, file_bytes, err));
     SM_TRY(find_array(g, "smol.pack.sums", SM_KV_U64, &sums, err));
     p->sums_at = sums->at;
