@@ -10,13 +10,15 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
+/* Sanitizers and emulation bind these tests: fewer pool sizes and rounds there. */
+static bool is_slow(void)
+{
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define ROUNDS(n) ((n + 5) / 6) /* these tests are bound by the sanitizer */
-#define SLOT_STEP 4u
+    return true;
 #else
-#define ROUNDS(n) (n)
-#define SLOT_STEP 1u
+    return tap_effort() == 0;
 #endif
+}
 
 struct use_result { bool bytes_ok, order_ok, all_taken; uint64_t n_reads; };
 
@@ -120,12 +122,13 @@ static void random_delay(void *arg, uint64_t at, size_t n)
 static void stress(const struct store_file *f, const struct sm_store_options *opt, unsigned readers,
                    unsigned rounds, const char *name)
 {
-    const unsigned n_expert = f->shape.n_expert;
+    const unsigned n_expert = f->shape.n_expert, step = is_slow() ? 4 : 1;
     bool bytes_ok = true, order_ok = true, all = true, once = true, same_alloc = true;
-    for (uint32_t n_slots = 2; n_slots <= n_expert; n_slots += n_slots < 6 ? SLOT_STEP : 3) {
+    if (is_slow()) rounds = (rounds + 5) / 6;
+    for (uint32_t n_slots = 2; n_slots <= n_expert; n_slots += n_slots < 6 ? step : 3) {
         struct sm_store *s = open_store(f, opt, n_slots, readers);
         const size_t held = sm_mem_held();
-        for (unsigned round = 0; round < ROUNDS(rounds); round++) {
+        for (unsigned round = 0; round < rounds; round++) {
             uint16_t ids[512], ahead[512];
             const uint32_t pool = (uint32_t)tap_random_below(f->shape.n_layers);
             const unsigned n = random_ids(ids, 1 + (unsigned)tap_random_below(n_expert), n_expert);
@@ -152,7 +155,7 @@ static void stress(const struct store_file *f, const struct sm_store_options *op
         same_alloc = same_alloc && sm_mem_held() == held;
         calm(s);
         /* without speculation: at most one read of each expert per use */
-        for (unsigned round = 0; round < ROUNDS(rounds); round++) {
+        for (unsigned round = 0; round < rounds; round++) {
             uint16_t ids[512];
             const unsigned n = random_ids(ids, 1 + (unsigned)tap_random_below(n_expert), n_expert);
             sm_pager_note(s, 0, ids, n < n_slots ? n : n_slots - 1);
