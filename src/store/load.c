@@ -24,26 +24,10 @@ static bool next_resident(struct sm_store *s, struct sm_run *run)
             continue;
         }
         const size_t row_bytes = (size_t)sm_row_bytes(w->type, w->n_in);
-        const struct sm_place *place = w->info->place;
-        const uint32_t n = sm_run_rows(w->n_out - b->row, row_bytes, SM_RUN_BYTES, place);
+        const uint32_t n = sm_run_rows(w->n_out - b->row, row_bytes, SM_RUN_BYTES, w->info->place);
         const size_t before =
             w->x8 ? (size_t)sm_x8_bytes(w->type, b->row, w->n_in) : (size_t)b->row * row_bytes;
-        *run = (struct sm_run){
-            .info = w->info,
-            .file = s->file[w->info->file],
-            .at = place ? sm_place_row_at(place, 0, b->row)
-                        : w->info->at + (uint64_t)b->row * row_bytes,
-            .type = w->type,
-            .x8 = w->x8,
-            .n_in = w->n_in,
-            .row0 = b->row,
-            .n_rows = n,
-            .row_bytes = row_bytes,
-            .expert = -1,
-            .place = place,
-            .mat_row = b->row,
-            .dst = s->resident + node->offset + before,
-        };
+        *run = sm_weight_run(s, w, b->row, n, s->resident + node->offset + before);
         b->row += n;
         return true;
     }
@@ -179,8 +163,11 @@ static smol_status allocate(struct sm_store *s, const struct sm_store_plan *plan
     for (uint32_t i = 0; i < s->n_pools; i++) SM_TRY(new_pool(s, s->pool[i], plan->n_slots[i], err));
     SM_TRY(new_use(s, err));
     SM_TRY(sm_stream_start(s, err));
-    if (s->by_row_bytes_max)
+    if (s->by_row_bytes_max) {
         SM_TRY(sm_stage_new(&s->row_stage, s->by_row_bytes_max, s->by_row_bytes_max, verify, err));
+        s->row_data = sm_mem_new(s->by_row_bytes_max);
+        if (!s->row_data) return SM_FAIL(err, NOMEM, "no memory for a row of %zu bytes", s->by_row_bytes_max);
+    }
     if (verify && s->n_pools)
         SM_TRY(sm_stage_new(&s->check_stage, s->run_bytes, s->row_bytes_max, true, err));
     return SMOL_OK;

@@ -52,6 +52,28 @@ uint32_t sm_run_rows(uint32_t n_rows, size_t row_bytes, size_t bytes, const stru
     return rows < n_rows ? (uint32_t)rows : n_rows;
 }
 
+struct sm_run sm_weight_run(const struct sm_store *s, const struct sm_weight *w, uint32_t row,
+                            uint32_t n_rows, uint8_t *dst)
+{
+    const struct sm_place *place = w->info->place;
+    const size_t row_bytes = (size_t)sm_row_bytes(w->type, w->n_in);
+    return (struct sm_run){
+        .info = w->info,
+        .file = s->file[w->info->file],
+        .at = place ? sm_place_row_at(place, 0, row) : w->info->at + (uint64_t)row * row_bytes,
+        .type = w->type,
+        .x8 = w->x8,
+        .n_in = w->n_in,
+        .row0 = row,
+        .n_rows = n_rows,
+        .row_bytes = row_bytes,
+        .expert = -1,
+        .place = place,
+        .mat_row = row,
+        .dst = dst,
+    };
+}
+
 void sm_piece_run(const struct sm_store *s, const struct sm_expert_pool *p, uint32_t slot,
                   uint32_t expert, uint32_t piece, struct sm_run *run, unsigned *half)
 {

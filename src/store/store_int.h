@@ -269,6 +269,7 @@ struct sm_store {
     bool check;                  /* assert all invariants after every step (tests) */
     uint8_t *resident;
     struct sm_stage row_stage, check_stage; /* of the decoding thread */
+    uint8_t *row_data;           /* [by_row_bytes_max] what was read for a row */
     struct sm_limit limit;
     struct sm_sched sched;
     struct sm_stream stream;
@@ -302,6 +303,9 @@ static inline size_t sm_run_file_bytes(uint32_t n_rows, size_t row_bytes, const 
  * rows from row `row` (the first of a unit) of matrix `mat`. False: *unit does not agree. */
 bool sm_units_good(const struct sm_store *s, const struct sm_place *place, uint32_t mat, uint32_t row,
                    uint32_t n_rows, const uint8_t *data, uint32_t *unit);
+/* Rows [row, row + n_rows) of a weight that is no expert as a run to dst. */
+struct sm_run sm_weight_run(const struct sm_store *s, const struct sm_weight *w, uint32_t row,
+                            uint32_t n_rows, uint8_t *dst);
 /* The piece'th piece of an expert as a run; *half says what it belongs to. */
 void sm_piece_run(const struct sm_store *s, const struct sm_expert_pool *p, uint32_t slot,
                   uint32_t expert, uint32_t piece, struct sm_run *run, unsigned *half);

@@ -170,25 +170,11 @@ bool sm_stream_next(struct sm_store *s, struct sm_run *run, uint32_t *cell)
     const uint32_t at = (uint32_t)(t->read_seq % t->n_chunks);
     const struct sm_stream_item *it = &t->item[t->item_of[at]];
     const struct sm_weight *w = &it->node->w;
-    const struct sm_place *place = w->info->place;
     const uint32_t row = (at - it->first) * it->chunk_rows, left = w->n_out - row;
     *cell = (uint32_t)(t->read_seq % t->n_cells);
     *c = (struct sm_stream_cell){.seq = t->read_seq++, .state = SM_CELL_LOADING};
-    *run = (struct sm_run){
-        .info = w->info,
-        .file = s->file[w->info->file],
-        .at = place ? sm_place_row_at(place, 0, row) : w->info->at + (uint64_t)row * row_bytes_of(w),
-        .type = w->type,
-        .x8 = w->x8,
-        .n_in = w->n_in,
-        .row0 = row,
-        .n_rows = left < it->chunk_rows ? left : it->chunk_rows,
-        .row_bytes = row_bytes_of(w),
-        .expert = -1,
-        .place = place,
-        .mat_row = row,
-        .dst = t->ring + (size_t)*cell * t->cell_bytes,
-    };
+    *run = sm_weight_run(s, w, row, left < it->chunk_rows ? left : it->chunk_rows,
+                         t->ring + (size_t)*cell * t->cell_bytes);
     return true;
 }
 

@@ -157,6 +157,44 @@ static void verify_with_source(void)
     (void)unlink(beside);
 }
 
+/* Rows of the embedding table, which are read one by one, are verified and waited for as well. */
+static void rows(void)
+{
+    char beside[600];
+    size_t n;
+    (void)snprintf(beside, sizeof beside, "%s/rand-bailingmoe2-k256-q2_k.gguf", temp_dir());
+    file_copy(source, beside);
+    struct sm_gguf *g;
+    if (sm_gguf_open(&g, beside, &err) != SMOL_OK) abort();
+    const struct sm_tensor_info *t = sm_gguf_find_tensor(g, "token_embd.weight");
+    const uint64_t at = t->at + 42 * sm_row_bytes(t->type, t->dim[0]) + 5; /* token 42 is used */
+    sm_gguf_free(g);
+    (void)snprintf(bad, sizeof bad, "%s", beside);
+    flip(at, 3);
+    float *other = logits(pack, 3, true, &n);
+    TAP_OK(!other && strstr(err.msg, "verification failed") && strstr(err.msg, "token_embd"),
+           "verify a row of the table: %s", err.msg);
+    free(other);
+    (void)unlink(beside);
+
+    const struct sm_store_options so = {.flash_mb_s = 1000, .flash_latency_us = 2000};
+    const struct sm_weight *w;
+    struct sm_store_stats stats;
+    struct sm_store *s = NULL;
+    float row[4096];
+    err = (smol_error){0};
+    if (sm_gguf_open(&g, pack, &err) != SMOL_OK || sm_store_new(&s, g, &so, &err) != SMOL_OK ||
+        sm_store_add(s, sm_gguf_find_tensor(g, "token_embd.weight"), SM_HOME_BY_ROW, &w, &err) != SMOL_OK ||
+        sm_store_load(s, &(struct sm_store_plan){.n_readers = 1}, &err) != SMOL_OK || w->n_in > 4096)
+        abort();
+    const smol_status st = sm_store_row(s, w, 42, row, &err);
+    sm_store_stats(s, &stats);
+    TAP_OK(st == SMOL_OK && stats.demand_wait_ns >= 2000000, "a row of a pack was waited for, %.1f ms",
+           (double)stats.demand_wait_ns * 1e-6);
+    sm_store_free(s);
+    sm_gguf_free(g);
+}
+
 int main(int argc, char **argv)
 {
     tap_init(argc, argv);
@@ -171,5 +209,6 @@ int main(int argc, char **argv)
     flips(tap_effort() == 2 ? 3000 : 120);
     failing_reads();
     verify_with_source();
+    rows();
     return tap_done();
 }
