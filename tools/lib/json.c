@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "json.h"
+#include "tok/unicode.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -20,30 +21,12 @@ static void newline(struct sm_json *j)
     for (unsigned i = 0; i < j->depth; i++) fputs("  ", j->f);
 }
 
-size_t sm_utf8_length(const unsigned char *p, size_t n)
-{
-    const unsigned c = p[0];
-    const unsigned len = c < 0x80   ? 1
-                         : c < 0xc2 ? 0
-                         : c < 0xe0 ? 2
-                         : c < 0xf0 ? 3
-                         : c < 0xf5 ? 4
-                                    : 0;
-    if (!len || len > n) return 0;
-    for (unsigned i = 1; i < len; i++)
-        if ((p[i] & 0xc0) != 0x80) return 0;
-    if ((c == 0xe0 && p[1] < 0xa0) || (c == 0xed && p[1] > 0x9f) || (c == 0xf0 && p[1] < 0x90) ||
-        (c == 0xf4 && p[1] > 0x8f))
-        return 0; /* overlong, surrogate, beyond U+10FFFF */
-    return len;
-}
-
 static void put_string(FILE *f, const char *s, size_t n)
 {
     const unsigned char *p = (const unsigned char *)s;
     fputc('"', f);
     for (size_t i = 0; i < n;) {
-        const size_t len = sm_utf8_length(p + i, n - i);
+        const size_t len = sm_utf8_length(p + i, n - i, false);
         const unsigned char c = p[i];
         if (c == '"' || c == '\\') {
             fputc('\\', f);

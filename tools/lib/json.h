@@ -29,9 +29,6 @@ struct sm_json {
     bool some[SM_JSON_DEPTH]; /* something was written at this depth */
 };
 
-/* Bytes of the valid UTF-8 character at p (n bytes left), 0: there is none. */
-size_t sm_utf8_length(const unsigned char *p, size_t n);
-
 void sm_json_begin(struct sm_json *j, FILE *f, bool pretty);
 void sm_json_open(struct sm_json *j, const char *key, char kind); /* '{' or '[' */
 void sm_json_close(struct sm_json *j);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "terminal.h"
-#include "json.h"
+#include "tok/unicode.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +29,7 @@ bool sm_print_text(FILE *f, const char *text, size_t n, bool safe)
     const unsigned char *p = (const unsigned char *)text;
     if (!safe) return fwrite(text, 1, n, f) == n;
     for (size_t i = 0; i < n;) {
-        const size_t k = sm_utf8_length(p + i, n - i);
+        const size_t k = sm_utf8_length(p + i, n - i, false);
         if (harmless(p + i, k)) (void)fwrite(p + i, 1, k, f);
         else (void)fputc('?', f);
         i += k ? k : 1;
