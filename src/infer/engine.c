@@ -412,6 +412,7 @@ static smol_status load_weights(struct sm_engine *e, smol_error *err)
 {
     uint32_t slots[1024];
     const struct sm_store_plan sp = {.n_slots = slots, .n_readers = e->plan.n_readers,
+                                     .n_row_cells = e->plan.n_row_cells,
                                      .progress = e->progress, .progress_arg = e->progress_arg,
                                      .cancel = e->cancel};
     for (uint32_t i = 0; i < sm_store_n_pools(e->store); i++)

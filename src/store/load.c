@@ -165,8 +165,7 @@ static smol_status allocate(struct sm_store *s, const struct sm_store_plan *plan
     SM_TRY(sm_stream_start(s, err));
     if (s->by_row_bytes_max) {
         SM_TRY(sm_stage_new(&s->row_stage, s->by_row_bytes_max, s->by_row_bytes_max, verify, err));
-        s->row_data = sm_mem_new(s->by_row_bytes_max);
-        if (!s->row_data) return SM_FAIL(err, NOMEM, "no memory for a row of %zu bytes", s->by_row_bytes_max);
+        SM_TRY(sm_rows_new(s, plan->n_row_cells, err));
     }
     if (verify && s->n_pools)
         SM_TRY(sm_stage_new(&s->check_stage, s->run_bytes, s->row_bytes_max, true, err));

@@ -238,6 +238,19 @@ static void predict(const struct sm_plan_input *in, struct sm_plan *p)
     if (us > 0) p->tok_s_predicted = 1e6 / us;
 }
 
+/* Rows of the embedding table that are kept once read: a thousandth of the budget, from what is left
+ * (a part of a slot in every pool). */
+static void keep_rows(const struct sm_plan_input *in, struct sm_plan *p)
+{
+    const uint64_t left = in->budget_bytes - p->total_bytes, cell = in->store.row_cell_bytes;
+    const uint64_t most = in->budget_bytes / SM_PLAN_ROWS_SHARE;
+    if (!cell) return;
+    const uint64_t n = (left < most ? left : most) / cell;
+    p->n_row_cells = n < SM_PLAN_ROWS_MAX ? (uint32_t)n : SM_PLAN_ROWS_MAX;
+    p->rows_bytes = p->n_row_cells * cell;
+    p->total_bytes += p->rows_bytes;
+}
+
 static void put_item(struct sm_plan *p, const char *what, uint64_t bytes)
 {
     if (!bytes) return;
@@ -255,6 +268,7 @@ static void list_items(const struct sm_plan_input *in, struct sm_plan *p)
     put_item(p, "ring of streamed weights", p->ring_bytes);
     put_item(p, "read buffers", p->io_bytes);
     put_item(p, "looking ahead", p->ahead_bytes);
+    put_item(p, "rows of the embedding table", p->rows_bytes);
     put_item(p, "tables of the store", p->table_bytes);
     put_item(p, "thread stacks", p->stack_bytes);
     for (uint32_t i = 0; i < in->n_fixed; i++) put_item(p, in->fixed[i].what, in->fixed[i].bytes);
@@ -266,7 +280,7 @@ smol_status sm_plan_make(const struct sm_plan_input *in, struct sm_plan *out, sm
 {
     struct wishes w;
     memset(out, 0, sizeof *out);
-    assert(in->n_fixed + 9 <= SM_PLAN_ITEMS_MAX);
+    assert(in->n_fixed + 10 <= SM_PLAN_ITEMS_MAX);
     fill_constant(in, out);
     SM_TRY(read_wishes(in, out, &w, err));
 
@@ -298,6 +312,7 @@ smol_status sm_plan_make(const struct sm_plan_input *in, struct sm_plan *out, sm
         note(out, "%.1f MiB of dense weights do not fit and are read for every token",
              mib(out->stream_bytes));
     if (out->experts_resident) out->ahead = false;
+    keep_rows(in, out);
     list_items(in, out);
     predict(in, out);
     return SMOL_OK;

@@ -14,7 +14,9 @@
  *     beyond that of the smallest chunk may take at most 1/SM_PLAN_SCRATCH_SHARE of the bytes that
  *     pool and scratch share, and never pushes the pool below its floor.
  *  5. Slots: --pool N, raised to the floor (experts per token + 1) and clamped to the number of
- *     experts, both with a note; else as many as fit. */
+ *     experts, both with a note; else as many as fit.
+ *  6. Rows of an embedding table that stays in the file: 1/SM_PLAN_ROWS_SHARE of the budget, from
+ *     what is left then. */
 #ifndef SM_PLAN_H
 #define SM_PLAN_H
 
@@ -27,6 +29,8 @@
 #define SM_PLAN_CHUNK_MIN 8u          /* smallest chunk the plan picks by itself */
 #define SM_PLAN_CHUNK_RESIDENT_MIN 32u /* smallest for which all experts resident is preferred */
 #define SM_PLAN_SCRATCH_SHARE 8u
+#define SM_PLAN_ROWS_SHARE 1024u
+#define SM_PLAN_ROWS_MAX 4095u
 #define SM_PLAN_READERS_DEFAULT 3u    /* 2 saturate most flash, the third hides packing */
 #define SM_PLAN_READERS_MAX 8u
 #define SM_PLAN_ITEMS_MAX 24u
@@ -42,7 +46,7 @@ struct sm_plan_input {
     uint32_t n_expert_used;      /* experts per token; floor = n_expert_used + 1 */
 
     const struct sm_plan_item *fixed; /* process, header, tokeniser, model tables, … */
-    uint32_t n_fixed;            /* at most SM_PLAN_ITEMS_MAX - 9 */
+    uint32_t n_fixed;            /* at most SM_PLAN_ITEMS_MAX - 10 */
     uint64_t stack_bytes;        /* of one thread that is started (SM_STACK_BYTES) */
     unsigned n_threads;          /* compute threads, the caller's own included; >= 1 */
 
@@ -83,6 +87,8 @@ struct sm_plan {
     uint64_t stream_bytes;       /* dense weights read again for every sweep */
     bool ahead;                  /* memory of looking ahead is in the plan */
     uint64_t ahead_bytes;
+    uint32_t n_row_cells;        /* rows of the embedding table kept beyond the last one read */
+    uint64_t rows_bytes;         /* of these */
     uint64_t table_bytes;        /* row staging and tables of the store */
     uint64_t fixed_bytes;
     struct sm_plan_item items[SM_PLAN_ITEMS_MAX]; /* "what lives where"; sums to total_bytes */

@@ -127,7 +127,7 @@ void sm_store_free(struct sm_store *s)
     }
     sm_stream_forget(s);
     sm_stage_free(&s->row_stage);
-    sm_mem_free(s->row_data, s->by_row_bytes_max);
+    sm_rows_free(s);
     sm_stage_free(&s->check_stage);
     sm_mem_free(s->use_tables, s->use_bytes);
     for (size_t i = 0; s->file && i < s->n_files; i++) sm_file_close(s->file[i]);
@@ -408,8 +408,9 @@ void sm_store_sizes(const struct sm_store *s, unsigned n_readers, struct sm_stor
     out->stream_bytes = s->stream.bytes;
     out->table_bytes += s->stream.n_items * sizeof *s->stream.item +
                         s->stream.n_chunks * sizeof *s->stream.item_of;
+    if (s->by_row_bytes_max) out->row_cell_bytes = sm_row_cell_bytes(s);
     if (s->by_row_bytes_max)
-        out->row_bytes = s->by_row_bytes_max +
+        out->row_bytes = out->row_cell_bytes +
                          sm_stage_bytes(s->by_row_bytes_max, s->by_row_bytes_max, verify);
     if (verify && s->n_pools)
         out->row_bytes += sm_stage_bytes(s->run_bytes, s->row_bytes_max, true);

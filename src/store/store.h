@@ -91,7 +91,8 @@ struct sm_store_sizes {
     uint64_t resident_bytes;  /* all resident tensors in kernel layout, aligned */
     uint64_t slots_bytes_per_slot; /* one slot in every pool together */
     uint64_t io_bytes;        /* staging buffers of n_readers reader threads */
-    uint64_t row_bytes;       /* staging of by-row reads */
+    uint64_t row_bytes;       /* staging of by-row reads, one row kept */
+    uint64_t row_cell_bytes;  /* to keep one row more; 0: no weight is read by row */
     uint64_t ring_bytes;      /* of streamed weights */
     uint64_t stream_bytes;    /* read for every sweep */
     uint64_t table_bytes;     /* declarations, slot and policy tables for n_slots == n_expert */
@@ -106,6 +107,7 @@ typedef void (*sm_progress_fn)(void *arg, const char *what, uint64_t done, uint6
 struct sm_store_plan {
     const uint32_t *n_slots;
     unsigned n_readers;
+    uint32_t n_row_cells; /* rows kept that were read by themselves, beyond the last one */
     sm_progress_fn progress;
     void *progress_arg;
     const volatile bool *cancel;

@@ -245,6 +245,15 @@ struct sm_limit {
     double bus_free_ns;
 };
 
+/* rows.c: rows that were read by themselves, as they are in the file (in a pack: units of them),
+ * each in the cell of its number modulo n. */
+struct sm_row_cells {
+    struct { const struct sm_weight *w; uint32_t first; } *of; /* [n]; w NULL: empty */
+    uint8_t *data;               /* [n][by_row_bytes_max] */
+    uint32_t n;
+    size_t bytes;                /* of both */
+};
+
 struct sm_store {
     const struct sm_gguf *gguf;
     struct sm_store_options opt;
@@ -269,7 +278,7 @@ struct sm_store {
     bool check;                  /* assert all invariants after every step (tests) */
     uint8_t *resident;
     struct sm_stage row_stage, check_stage; /* of the decoding thread */
-    uint8_t *row_data;           /* [by_row_bytes_max] what was read for a row */
+    struct sm_row_cells row;
     struct sm_limit limit;
     struct sm_sched sched;
     struct sm_stream stream;
@@ -313,6 +322,11 @@ void sm_piece_run(const struct sm_store *s, const struct sm_expert_pool *p, uint
 SM_NODISCARD smol_status sm_limited_read(struct sm_store *s, struct sm_file *f, uint64_t at,
                                          size_t n, uint8_t *stage, const uint8_t **data,
                                          smol_error *err);
+
+/* rows.c: bytes of one cell; room for n cells more than one. */
+size_t sm_row_cell_bytes(const struct sm_store *s);
+SM_NODISCARD smol_status sm_rows_new(struct sm_store *s, uint32_t n, smol_error *err);
+void sm_rows_free(struct sm_store *s);
 
 /* limit.c: done = max(start + latency + n / stream, previous done on the bus + n / bandwidth). */
 void sm_limit_init(struct sm_limit *l, double mb_s, double stream_mb_s, double latency_us);

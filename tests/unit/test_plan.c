@@ -36,6 +36,25 @@ static uint64_t sum_items(const struct sm_plan *p)
     return sum;
 }
 
+/* Rows of the embedding table take what no slot can use, and never more than their share. */
+static void test_rows(void)
+{
+    struct sm_plan p;
+    smol_error err = {0};
+    bool within = true, some = false;
+    for (uint64_t b = 600 * MIB; b < 8000 * MIB; b += 7 * MIB + 12345) {
+        struct sm_plan_input in = ling(b);
+        in.store.row_cell_bytes = 1168;
+        within = within && sm_plan_make(&in, &p, &err) == SMOL_OK && p.total_bytes <= b &&
+                 sum_items(&p) == p.total_bytes && p.rows_bytes == p.n_row_cells * 1168u &&
+                 p.rows_bytes <= b / SM_PLAN_ROWS_SHARE && p.n_row_cells <= SM_PLAN_ROWS_MAX;
+        some = some || p.n_row_cells > 100;
+        in.budget_bytes = p.needed_bytes;
+        within = within && sm_plan_make(&in, &p, &err) == SMOL_OK;
+    }
+    TAP_OK(within && some, "kept rows stay within their share and the budget: %s", err.msg);
+}
+
 /* constant part: 300 + 3 + 1 + 20 + 4 stacks of 256 KiB (1 worker + 3 readers) = 325 MiB */
 static void test_paged(void)
 {
@@ -230,6 +249,7 @@ int main(int argc, char **argv)
 {
     tap_init(argc, argv);
     test_paged();
+    test_rows();
     test_resident();
     test_refusal();
     test_sweep();

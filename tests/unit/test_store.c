@@ -79,6 +79,45 @@ static void test_homes(const struct store_shape *shape, bool verify)
     store_file_free(&f);
 }
 
+/* Rows that were read are kept, one for each cell; with --verify each is read again. */
+static void test_kept_rows(const struct store_file *f, bool verify)
+{
+    enum { N_CELLS = 4 }; /* one, and three more */
+    static const uint32_t order[] = {1, 1, 2, 1, 1 + N_CELLS, 1};
+    static const bool read[] = {true, false, true, false, true, true};
+    struct sm_store *s;
+    struct sm_store_sizes z;
+    struct sm_store_stats st;
+    const struct sm_weight *w[8];
+    const uint32_t no_slots[64] = {5, 5};
+    smol_error err = {0};
+    bool right = true, reads = true;
+    const size_t before = sm_mem_held();
+    const struct sm_store_options opt = {.verify = verify};
+    const struct sm_store_plan plan = {.n_slots = no_slots, .n_readers = 1, .n_row_cells = N_CELLS - 1};
+    TAP_OK(sm_store_new(&s, f->gguf, &opt, &err) == SMOL_OK &&
+               store_file_declare(f, s, w, &err) == SMOL_OK, "declare %s", err.msg);
+    sm_store_sizes(s, 1, &z);
+    TAP_OK(sm_store_load(s, &plan, &err) == SMOL_OK, "load with cells %s", err.msg);
+    TAP_OK(sm_mem_held() - before <= z.io_bytes + z.row_bytes + z.table_bytes +
+                                         plan.n_row_cells * z.row_cell_bytes,
+           "cells take what was said");
+    sm_store_stats(s, &st);
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        float want[256], have[256];
+        const uint64_t so_far = st.bytes_read;
+        const size_t n = (size_t)sm_row_bytes(w[4]->type, w[4]->n_in);
+        sm_decode_row(w[4]->type, f->bytes + w[4]->info->at + order[i] * n, want, w[4]->n_in);
+        right = right && sm_store_row(s, w[4], order[i], have, &err) == SMOL_OK &&
+                !memcmp(have, want, sizeof *have * w[4]->n_in);
+        sm_store_stats(s, &st);
+        reads = reads && (st.bytes_read > so_far) == (verify || read[i]);
+    }
+    TAP_OK(right, "rows that are kept are right %s", err.msg);
+    TAP_OK(reads, "a row is read again %s", verify ? "each time" : "when another took its cell");
+    sm_store_free(s);
+}
+
 /* Law 2: what sm_store_sizes says is what is allocated. */
 static void test_sizes(const struct store_file *f, bool verify, unsigned readers)
 {
@@ -270,6 +309,8 @@ int main(int argc, char **argv)
     store_file_make(&f, "mixed.gguf", &mixed);
     test_sizes(&f, false, 3);
     test_sizes(&f, true, 2);
+    test_kept_rows(&f, false);
+    test_kept_rows(&f, true);
     test_hostile(&f);
     test_bad_blocks();
     test_cancel(&f);
