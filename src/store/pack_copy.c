@@ -69,8 +69,8 @@ static smol_status list_units(struct sm_pack_job *j, smol_error *err)
         st = SM_FAIL(err, NOMEM, "no memory for the list of a pack's parts");
         goto out;
     }
-    for (size_t i = 0; i < p->n_raw; i++) {
-        for (uint64_t u = 0; u < sm_raw_units(&p->raw[i]); u++, n++) {
+    for (size_t i = 0; i < p->n_raw && st == SMOL_OK; i++) {
+        for (uint64_t u = 0; u < sm_raw_units(&p->raw[i]) && st == SMOL_OK; u++, n++) {
             const uint64_t at = p->raw[i].first_sum + u;
             if (seen[at]++) st = SM_FAIL(err, FORMAT, bad);
             j->unit[at] = (struct sm_pack_unit){SM_PACK_RAW, (uint32_t)i, (uint32_t)u};

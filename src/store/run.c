@@ -240,11 +240,11 @@ smol_status sm_run_verify(struct sm_store *s, struct sm_stage *st, const struct 
     SM_TRY(read_rows(s, &source, st->again, &rows, err));
     if (held_as_x8(&source)) {
         const size_t n = sm_run_file_bytes(run->n_rows, run->row_bytes, run->place);
-        for (size_t i = 0; memcmp(run->dst, rows, n) && i < n; i++)
-            if (run->dst[i] != rows[i])
-                return differs(run, run->row0 + ((i / run->row_bytes) & ~(uint64_t)7), run->at + i,
-                               run->dst[i], rows[i], err);
-        return SMOL_OK;
+        size_t i = 0;
+        if (!memcmp(run->dst, rows, n)) return SMOL_OK;
+        while (run->dst[i] == rows[i]) i++;
+        return differs(run, run->row0 + ((i / run->row_bytes) & ~(uint64_t)7), run->at + i,
+                       run->dst[i], rows[i], err);
     }
     for (uint32_t r = 0; r < run->n_rows; r++) {
         const uint8_t *want = rows + (size_t)r * run->row_bytes, *have;

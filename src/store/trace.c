@@ -12,33 +12,17 @@
 #define HEADER_BYTES (MAGIC_BYTES + 5u * 4u)
 enum { TAG_TOKEN = 1, TAG_SCORES = 2, TAG_AHEAD = 3 };
 
-/* Traces are written and read on little-endian machines only, as GGUF is. */
-static void put_u16(uint8_t *at, uint32_t v)
-{
-    at[0] = (uint8_t)v;
-    at[1] = (uint8_t)(v >> 8);
-}
-
-static void put_u32(uint8_t *at, uint32_t v)
-{
-    put_u16(at, v);
-    put_u16(at + 2, v >> 16);
-}
-
-static uint32_t get_u16(const uint8_t *at) { return (uint32_t)at[0] | (uint32_t)at[1] << 8; }
-static uint32_t get_u32(const uint8_t *at) { return get_u16(at) | get_u16(at + 2) << 16; }
-
 void sm_trace_begin(struct sm_trace *t, const struct sm_trace_shape *shape,
                     const float *const *bias)
 {
     uint8_t header[HEADER_BYTES];
     t->shape = *shape;
     memcpy(header, MAGIC, MAGIC_BYTES);
-    put_u32(header + 8, shape->n_layers);
-    put_u32(header + 12, shape->n_expert);
-    put_u32(header + 16, shape->n_used);
-    put_u32(header + 20, shape->n_group);
-    put_u32(header + 24, shape->n_group_used);
+    sm_st32(header + 8, shape->n_layers);
+    sm_st32(header + 12, shape->n_expert);
+    sm_st32(header + 16, shape->n_used);
+    sm_st32(header + 20, shape->n_group);
+    sm_st32(header + 24, shape->n_group_used);
     t->put(t->arg, header, sizeof header);
     for (uint32_t i = 0; i < shape->n_layers; i++) {
         static const float zero[SM_TRACE_EXPERTS];
@@ -49,7 +33,7 @@ void sm_trace_begin(struct sm_trace *t, const struct sm_trace_shape *shape,
 void sm_trace_token(struct sm_trace *t, uint32_t token)
 {
     uint8_t r[5] = {TAG_TOKEN};
-    put_u32(r + 1, token);
+    sm_st32(r + 1, token);
     t->put(t->arg, r, sizeof r);
 }
 
@@ -57,7 +41,7 @@ void sm_trace_scores(struct sm_trace *t, uint32_t layer, const float *scores)
 {
     uint8_t r[3] = {TAG_SCORES};
     if (layer >= t->shape.n_layers) return; /* beyond the main stack */
-    put_u16(r + 1, layer);
+    sm_st16(r + 1, (uint16_t)layer);
     t->put(t->arg, r, sizeof r);
     t->put(t->arg, scores, t->shape.n_expert * sizeof *scores);
 }
@@ -67,10 +51,10 @@ void sm_trace_ahead(struct sm_trace *t, uint32_t layer, uint32_t distance, const
 {
     uint8_t r[5 + 2 * 255] = {TAG_AHEAD};
     if (n > 255) n = 255;
-    put_u16(r + 1, layer);
+    sm_st16(r + 1, (uint16_t)layer);
     r[3] = (uint8_t)distance;
     r[4] = (uint8_t)n;
-    for (uint32_t i = 0; i < n; i++) put_u16(r + 5 + 2 * i, ids[i]);
+    for (uint32_t i = 0; i < n; i++) sm_st16(r + 5 + 2 * i, ids[i]);
     t->put(t->arg, r, 5 + 2 * (size_t)n);
 }
 
@@ -103,8 +87,8 @@ static smol_status next(struct cursor *c, struct record *r, bool *end, smol_erro
     else if (r->tag != TAG_TOKEN && r->tag != TAG_AHEAD)
         return SM_FAIL_AT(err, FORMAT, c->at, "record of unknown kind %u at byte %zu", r->tag, c->at);
     if (left < need) return SMOL_OK; /* the run was cut off here */
-    if (r->tag == TAG_TOKEN) r->token = get_u32(p + 1);
-    else r->layer = get_u16(p + 1);
+    if (r->tag == TAG_TOKEN) r->token = sm_ld32(p + 1);
+    else r->layer = sm_ld16(p + 1);
     if (r->layer >= c->shape.n_layers)
         return SM_FAIL_AT(err, FORMAT, c->at, "layer %u of %u at byte %zu", (unsigned)r->layer,
                           (unsigned)c->shape.n_layers, c->at);
@@ -126,9 +110,9 @@ static smol_status read_shape(struct cursor *c, smol_error *err)
     struct sm_trace_shape *s = &c->shape;
     if (c->n < HEADER_BYTES || memcmp(c->bytes, MAGIC, MAGIC_BYTES) != 0)
         return SM_FAIL_AT(err, FORMAT, 0, "not a routing trace (\"%s\" is expected)", MAGIC);
-    *s = (struct sm_trace_shape){get_u32(c->bytes + 8), get_u32(c->bytes + 12),
-                                 get_u32(c->bytes + 16), get_u32(c->bytes + 20),
-                                 get_u32(c->bytes + 24)};
+    *s = (struct sm_trace_shape){sm_ld32(c->bytes + 8), sm_ld32(c->bytes + 12),
+                                 sm_ld32(c->bytes + 16), sm_ld32(c->bytes + 20),
+                                 sm_ld32(c->bytes + 24)};
     const bool groups = s->n_group <= 1 || (s->n_group <= 64 && s->n_expert % s->n_group == 0 &&
                                             s->n_group_used >= 1 && s->n_group_used <= s->n_group &&
                                             s->n_expert / s->n_group * s->n_group_used >= s->n_used);
@@ -198,7 +182,7 @@ static smol_status fill(struct sm_trace_data *d, struct cursor c, const uint32_t
         } else if (r.tag == TAG_AHEAD && l->n < n_uses[r.layer]) {
             uint16_t *to = l->ahead[r.distance - 1] + (size_t)l->n * s->n_used;
             for (uint32_t i = 0; i < r.n && i < s->n_used; i++) {
-                const uint32_t id = get_u16(r.data + 2 * i);
+                const uint32_t id = sm_ld16(r.data + 2 * i);
                 if (id >= s->n_expert)
                     return SM_FAIL_AT(err, FORMAT, (uint64_t)(r.data - c.bytes),
                                       "expert %u of %u at byte %zu", (unsigned)id,
