@@ -22,7 +22,7 @@ struct layout {
     size_t n;                /* tensors */
     struct key *order;       /* [n] tensors, sorted by what is wanted */
     struct row *row;         /* [n] */
-    uint8_t *placed;         /* [n] */
+    uint8_t *is_expert;      /* [n] part of an extent */
     struct raw *raw;
     size_t n_raw, raw_room;
     uint64_t at;             /* in the data section */
@@ -161,7 +161,6 @@ static smol_status place(struct layout *l, uint32_t i, uint64_t at, uint64_t str
     l->row[i] = (struct row){{t->type, t->n_dims, t->dim[0], t->dim[1], t->dim[2], t->dim[3], t->file,
                               t->at, layout, at, stride ? stride : *bytes, rows, first_sum,
                               sum_stride ? sum_stride : n_units}};
-    l->placed[i] = 1;
     return SMOL_OK;
 }
 
@@ -234,6 +233,15 @@ static unsigned find_parts(const struct layout *l, unsigned layer, uint32_t part
     return n;
 }
 
+/* They come behind the dense tensors. */
+static void mark_experts(struct layout *l, unsigned layer)
+{
+    uint32_t part[N_PARTS];
+    uint64_t n_mat;
+    const unsigned n = find_parts(l, layer, part, &n_mat);
+    for (unsigned i = 0; i < n; i++) l->is_expert[part[i]] = 1;
+}
+
 static smol_status place_experts(struct layout *l, unsigned layer, smol_error *err)
 {
     uint32_t part[N_PARTS];
@@ -280,10 +288,7 @@ static smol_status place_all(struct layout *l, smol_error *err)
 {
     SM_TRY(find_raw(l, err));
     SM_TRY(add_payload(l, "smol.source", 0, err));
-    /* Which stacks are experts decides what is dense, so they are laid out twice: first for
-     * `placed`, then behind the dense tensors. */
-    const uint64_t at = l->at, n_sums = l->n_sums;
-    struct sm_gguf_writer *w = l->w;
+    const uint64_t at = l->at;
     unsigned n_layers = 0;
     for (size_t i = 0; i < l->n; i++) {
         const struct sm_tensor_info *t = sm_gguf_tensor(l->g, i);
@@ -291,19 +296,12 @@ static smol_status place_all(struct layout *l, smol_error *err)
         const unsigned long layer = strtoul(t->name + 4, NULL, 10);
         if (layer < 65536 && layer >= n_layers) n_layers = (unsigned)layer + 1;
     }
-    SM_TRY(sm_gguf_writer_new(&l->w, err));
-    smol_status st = SMOL_OK;
-    for (unsigned i = 0; i < n_layers && st == SMOL_OK; i++) st = place_experts(l, i, err);
-    sm_gguf_writer_free(l->w);
-    l->w = w;
-    l->at = at;
-    l->n_sums = n_sums;
-    SM_TRY(st);
+    for (unsigned i = 0; i < n_layers; i++) mark_experts(l, i);
     for (size_t i = 0; i < l->n; i++)
         l->order[i] = (struct key){rank_of(sm_gguf_tensor(l->g, i)), i, (uint32_t)i};
     if (l->n) qsort(l->order, l->n, sizeof *l->order, by_key);
     for (size_t i = 0; i < l->n; i++)
-        if (!l->placed[l->order[i].i]) SM_TRY(place_dense(l, l->order[i].i, err));
+        if (!l->is_expert[l->order[i].i]) SM_TRY(place_dense(l, l->order[i].i, err));
     SM_TRY(add_payload(l, "smol.dense", at, err));
     for (unsigned i = 0; i < n_layers; i++) SM_TRY(place_experts(l, i, err));
     return SMOL_OK;
@@ -401,7 +399,7 @@ static void free_layout(struct layout *l)
     sm_gguf_writer_free(l->w);
     sm_mem_free(l->order, l->n * sizeof *l->order);
     sm_mem_free(l->row, l->n * sizeof *l->row);
-    sm_mem_free(l->placed, l->n);
+    sm_mem_free(l->is_expert, l->n);
     sm_mem_free(l->raw, l->raw_room * sizeof *l->raw);
 }
 
@@ -414,8 +412,8 @@ smol_status sm_pack_layout(const struct sm_gguf *g, const struct sm_pack_files *
     if (l.n) {
         l.order = sm_mem_new(l.n * sizeof *l.order);
         l.row = sm_mem_new(l.n * sizeof *l.row);
-        l.placed = sm_mem_new(l.n);
-        if (!l.order || !l.row || !l.placed) {
+        l.is_expert = sm_mem_new(l.n);
+        if (!l.order || !l.row || !l.is_expert) {
             st = SM_FAIL(err, NOMEM, "no memory for the layout of a pack");
             goto out;
         }
