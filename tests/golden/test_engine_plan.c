@@ -95,7 +95,7 @@ int main(int argc, char **argv)
 {
     static const char *const models[] = {"llama", "qwen3moe", "bailingmoe2", "olmoe", "gpt-oss",
                                          "deepseek2", "lfm2moe", "qwen35",
-                                         "qwen35moe", "bailingmoe3"};
+                                         "qwen35moe", "bailingmoe3", "bailingmoe3-k256"};
     tap_init(argc, argv);
     check_learned();
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) check_order(models[i]);
