@@ -35,6 +35,7 @@ static void check_request(const struct sm_request *r)
         bytes += r->messages[i].n_bytes;
     }
     if (r->kind == SM_REQUEST_CHAT && !r->n_messages) abort();
+    if (r->thinking < -1 || r->thinking > 1) abort();
     if (r->kind == SM_REQUEST_COMPLETION && !r->text == !r->ids) abort();
     if (r->text && strlen(r->text) != r->n_text) abort();
     for (size_t i = 0; i < r->n_ids; i++)

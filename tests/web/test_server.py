@@ -187,8 +187,9 @@ WRONG = {"temperature": ["hot", -1, 1e9, True, [], {}], "top_p": ["x", 2, -0.1],
          "tool_choice": ["auto", {}], "response_format": [{"type": "json_object"}, "text"],
          "functions": [[{}]], "modalities": [["audio"]], "audio": [{}], "prediction": [{}],
          "reasoning_effort": ["high"], "store": [True], "metadata": [{"a": "b"}],
+         "chat_template_kwargs": [3, [], {"enable_thinking": "no"}, {"enable_thinking": 0}, {"x": 1}],
          "service_tier": ["flex"], "parallel_tool_calls": [True], "web_search_options": [{}]}
-FINE = {"tools": [None, []], "tool_choice": ["none"], "response_format": [{"type": "text"}],
+FINE = {"tools": [None, []], "chat_template_kwargs": [None, {}], "tool_choice": ["none"], "response_format": [{"type": "text"}],
         "store": [False], "n": [1, None], "stop": [None, "abc"], "temperature": [None, 0, 1, 1.5],
         "user": ["me"], "parallel_tool_calls": [False], "service_tier": ["auto"], "seed": [-5, 2**62],
         "logit_bias": [{}, None], "modalities": [["text"]], "model": ["tiny-moe", None]}

@@ -71,7 +71,7 @@ static void write_logprobs(const struct sm_answer *a, struct sm_json *j,
 }
 
 static void write_choice(const struct sm_answer *a, struct sm_json *j, bool chunk, bool first,
-                         const char *bytes, size_t n, const struct sm_answer_token *tokens,
+                         const struct sm_answer_text *t, const struct sm_answer_token *tokens,
                          size_t n_tokens, const char *finish)
 {
     sm_json_open(j, "choices", '[');
@@ -80,11 +80,12 @@ static void write_choice(const struct sm_answer *a, struct sm_json *j, bool chun
     if (is_chat(a)) {
         sm_json_open(j, chunk ? "delta" : "message", '{');
         if (first || !chunk) sm_json_str(j, "role", "assistant");
-        if (first || !chunk || n) sm_json_bytes(j, "content", bytes, n);
+        if (first || !chunk || t->n) sm_json_bytes(j, "content", t->bytes, t->n);
+        if (t->n_thoughts) sm_json_bytes(j, "reasoning_content", t->thoughts, t->n_thoughts);
         if (!chunk) sm_json_str(j, "refusal", NULL);
         sm_json_close(j);
     } else {
-        sm_json_bytes(j, "text", bytes, n);
+        sm_json_bytes(j, "text", t->bytes, t->n);
     }
     write_logprobs(a, j, tokens, n_tokens);
     sm_json_str(j, "finish_reason", finish);
@@ -106,7 +107,7 @@ static char *as_event(struct sm_doc *d, size_t *n_text)
     return text;
 }
 
-char *sm_answer_chunk(const struct sm_answer *a, bool first, const char *bytes, size_t n,
+char *sm_answer_chunk(const struct sm_answer *a, bool first, const struct sm_answer_text *text,
                       const struct sm_answer_token *tokens, size_t n_tokens, const char *finish,
                       size_t *n_text)
 {
@@ -114,7 +115,7 @@ char *sm_answer_chunk(const struct sm_answer *a, bool first, const char *bytes, 
     if (!sm_doc_begin(&d)) return NULL;
     sm_json_open(&d.j, NULL, '{');
     write_head(a, &d.j, true);
-    write_choice(a, &d.j, true, first, bytes, n, tokens, n_tokens, finish);
+    write_choice(a, &d.j, true, first, text, tokens, n_tokens, finish);
     if (a->request->include_usage) sm_json_str(&d.j, "usage", NULL);
     if (finish) write_timings(a, &d.j);
     sm_json_close(&d.j);
@@ -134,7 +135,7 @@ char *sm_answer_usage_chunk(const struct sm_answer *a, size_t *n_text)
     return as_event(&d, n_text);
 }
 
-char *sm_answer_whole(const struct sm_answer *a, const char *bytes, size_t n,
+char *sm_answer_whole(const struct sm_answer *a, const struct sm_answer_text *text,
                       const struct sm_answer_token *tokens, size_t n_tokens, const char *finish,
                       size_t *n_text)
 {
@@ -142,7 +143,7 @@ char *sm_answer_whole(const struct sm_answer *a, const char *bytes, size_t n,
     if (!sm_doc_begin(&d)) return NULL;
     sm_json_open(&d.j, NULL, '{');
     write_head(a, &d.j, false);
-    write_choice(a, &d.j, false, true, bytes, n, tokens, n_tokens, finish);
+    write_choice(a, &d.j, false, true, text, tokens, n_tokens, finish);
     write_usage(a, &d.j);
     write_timings(a, &d.j);
     sm_json_close(&d.j);

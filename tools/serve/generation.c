@@ -13,13 +13,20 @@ struct run {
     struct sm_job *job;
     smol_sampler *sampler;
     struct sm_answer answer;
-    struct sm_doc text;            /* of a whole answer; text.f NULL for a stream */
-    size_t n_text;                 /* bytes handed on */
+    smol_reasoning split;          /* of a chat */
+    struct part {
+        FILE *f;
+        char *text;
+        size_t n;
+    } part[2];                     /* of a whole answer: what is said, what was thought */
+    size_t n_text;                 /* bytes the generator handed on */
     size_t n_bytes;                /* bytes of all tokens drawn */
     struct sm_answer_token *token; /* drawn, with logprobs */
     size_t n_tokens, cap_tokens, n_sent;
     bool out_of_memory;
 };
+
+static const struct sm_answer_text nothing = {.bytes = ""};
 
 /* ---- what the generator reports ------------------------------------------------------------- */
 
@@ -62,12 +69,13 @@ static size_t tokens_shown(const struct run *r)
     return n;
 }
 
-static bool send_chunk(struct run *r, bool first, const char *bytes, size_t n, const char *finish)
+static bool send_chunk(struct run *r, bool first, const struct sm_answer_text *text,
+                       const char *finish)
 {
     size_t n_event = 0;
     const size_t shown = tokens_shown(r);
     char *event =
-        sm_answer_chunk(&r->answer, first, bytes, n, r->token ? r->token + r->n_sent : NULL,
+        sm_answer_chunk(&r->answer, first, text, r->token ? r->token + r->n_sent : NULL,
                         shown - r->n_sent, finish, &n_event);
     const bool good = event && sm_job_write(r->job, event, n_event);
     r->n_sent = shown;
@@ -75,14 +83,25 @@ static bool send_chunk(struct run *r, bool first, const char *bytes, size_t n, c
     return good;
 }
 
+static bool on_part(void *arg, bool reasoning, const char *bytes, size_t n)
+{
+    struct run *r = arg;
+    const struct sm_answer_text text = {.bytes = bytes,
+                                        .n = reasoning ? 0 : n,
+                                        .thoughts = bytes,
+                                        .n_thoughts = reasoning ? n : 0};
+    if (r->job->request.stream) return send_chunk(r, false, &text, NULL);
+    return fwrite(bytes, 1, n, r->part[reasoning].f) == n;
+}
+
 static bool on_text(void *arg, const char *bytes, size_t n)
 {
     struct run *r = arg;
     r->n_text += n;
     if (r->out_of_memory) return false;
-    if (r->job->request.stream) return send_chunk(r, false, bytes, n, NULL);
-    if (r->n_text > SM_SERVE_OUT_ALL_MAX) return false;
-    return fwrite(bytes, 1, n, r->text.f) == n;
+    if (!r->job->request.stream && r->n_text > SM_SERVE_OUT_ALL_MAX) return false;
+    if (r->job->kind != SM_REQUEST_CHAT) return on_part(r, false, bytes, n);
+    return smol_reasoning_put(&r->split, bytes, n, on_part, r);
 }
 
 /* ---- the run -------------------------------------------------------------------------------- */
@@ -119,7 +138,7 @@ static smol_status read_prompt(struct run *r, smol_session *session, smol_error 
 static void finish_stream(struct run *r, const char *finish)
 {
     size_t n = 0;
-    bool good = send_chunk(r, false, "", 0, finish);
+    bool good = send_chunk(r, false, &nothing, finish);
     if (good && r->job->request.include_usage) {
         char *text = sm_answer_usage_chunk(&r->answer, &n);
         good = text && sm_job_write(r->job, text, n);
@@ -132,9 +151,11 @@ static void finish_stream(struct run *r, const char *finish)
 static void finish_whole(struct run *r, const char *finish)
 {
     size_t n = 0;
-    (void)fflush(r->text.f);
+    const bool good = !fflush(r->part[0].f) && !fflush(r->part[1].f);
+    const struct sm_answer_text all = {r->part[0].text, r->part[0].n, r->part[1].text,
+                                       r->part[1].n};
     char *text =
-        sm_answer_whole(&r->answer, r->text.text, r->text.n, r->token, tokens_shown(r), finish, &n);
+        good ? sm_answer_whole(&r->answer, &all, r->token, tokens_shown(r), finish, &n) : NULL;
     if (text && sm_job_write(r->job, text, n)) {
         sm_job_finish(r->job, 200);
     } else {
@@ -169,12 +190,13 @@ static smol_status answer(struct run *r, smol_session *session, smol_outcome *ou
     smol_status st = smol_sampler_new(&r->sampler, r->server->model, &q->sampling, err);
     if (st != SMOL_OK) return st;
     r->answer.seed = smol_sampler_seed(r->sampler);
-    if (q->stream && (!sm_job_begin_stream(j) || !send_chunk(r, true, "", 0, NULL)))
+    if (q->stream && (!sm_job_begin_stream(j) || !send_chunk(r, true, &nothing, NULL)))
         return SMOL_CANCELLED;
     st = read_prompt(r, session, err);
     if (st != SMOL_OK) return st;
     const uint64_t start = sm_serve_now_ns();
     st = smol_generate(session, r->sampler, &g, out, err);
+    if (j->kind == SM_REQUEST_CHAT) (void)smol_reasoning_end(&r->split, on_part, r);
     r->answer.seconds_decode = (double)(sm_serve_now_ns() - start) * 1e-9;
     r->answer.n_generated = out->n_tokens;
     return st;
@@ -192,9 +214,11 @@ void sm_decode_run(struct sm_server *s, smol_session *session, struct sm_job *j)
     smol_error err = {0};
     struct sm_refusal e = {0};
     sm_answer_init(&r.answer);
-    if (!j->request.stream) r.text.f = open_memstream(&r.text.text, &r.text.n);
+    smol_reasoning_begin(&r.split, j->inside);
+    for (unsigned i = 0; i < 2 && !j->request.stream; i++)
+        r.part[i].f = open_memstream(&r.part[i].text, &r.part[i].n);
     smol_status st = SMOL_NOMEM;
-    if (j->request.stream || r.text.f) st = answer(&r, session, &out, &err);
+    if (j->request.stream || (r.part[0].f && r.part[1].f)) st = answer(&r, session, &out, &err);
     count(&r);
     if (st == SMOL_CANCELLED || sm_job_cancelled(j)) {
         (void)sm_refuse(&e, 503, "cancelled", NULL, "the request was given up");
@@ -209,8 +233,10 @@ void sm_decode_run(struct sm_server *s, smol_session *session, struct sm_job *j)
         if (j->request.stream) finish_stream(&r, finish);
         else finish_whole(&r, finish);
     }
-    if (r.text.f) (void)fclose(r.text.f);
-    free(r.text.text);
+    for (unsigned i = 0; i < 2; i++) {
+        if (r.part[i].f) (void)fclose(r.part[i].f);
+        free(r.part[i].text);
+    }
     free(r.token);
     smol_sampler_free(r.sampler);
 }

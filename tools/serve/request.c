@@ -36,6 +36,7 @@ static const char *const chat_fields[] = {COMMON_FIELDS,
                                           "web_search_options",
                                           "safety_identifier",
                                           "prompt_cache_key",
+                                          "chat_template_kwargs",
                                           NULL};
 static const char *const completion_fields[] = {COMMON_FIELDS, "prompt",  "echo",
                                                 "suffix",      "best_of", NULL};
@@ -275,6 +276,26 @@ static bool read_stream(struct sm_request *r, struct sm_refusal *e)
     return sm_field_bool(o, "include_usage", &r->include_usage, e);
 }
 
+/* What the model's template is told beside the conversation. */
+static bool read_template(struct sm_request *r, struct sm_refusal *e)
+{
+    static const char *const names[] = {"enable_thinking", NULL};
+    static const char at[] = "chat_template_kwargs", thinking[] = "chat_template_kwargs.enable_thinking";
+    json_t *o = sm_field_get(r->root, at);
+    r->thinking = -1;
+    if (!o) return true;
+    if (!json_is_object(o))
+        return sm_refuse(e, 400, "invalid_type", at, "%s must be an object, not %s", at,
+                         sm_json_kind(o));
+    if (!sm_fields_known(o, names, at, e)) return false;
+    const json_t *v = sm_field_get(o, names[0]);
+    if (v && !json_is_boolean(v))
+        return sm_refuse(e, 400, "invalid_type", thinking, "%s must be true or false, not %s",
+                         thinking, sm_json_kind(v));
+    if (v) r->thinking = json_is_true(v);
+    return true;
+}
+
 static bool read_generation(struct sm_request *r, const struct sm_request_defaults *d,
                             struct sm_refusal *e)
 {
@@ -346,7 +367,9 @@ static bool read_all(struct sm_request *r, const char *body, size_t n,
         !read_model(r->root, d->model, e))
         return false;
     switch (r->kind) {
-    case SM_REQUEST_CHAT: return read_generation(r, d, e) && sm_request_messages(r, d->system, e);
+    case SM_REQUEST_CHAT:
+        return read_generation(r, d, e) && read_template(r, e) &&
+               sm_request_messages(r, d->system, e);
     case SM_REQUEST_COMPLETION:
         return read_generation(r, d, e) && sm_request_prompt(r, d->n_vocab, e);
     case SM_REQUEST_TOKENIZE: return read_tokenize(r, e);

@@ -57,6 +57,7 @@ struct sm_request {
     smol_message *messages; /* chat */
     char **joined;          /* [n_messages] contents made of several parts, else NULL */
     size_t n_messages;
+    int thinking; /* chat: -1 as the template does by itself, 0 off, 1 on */
     const char *text; /* completion prompt, tokenize content */
     size_t n_text;
     int32_t *ids; /* prompt or tokens as numbers; NULL: as text */

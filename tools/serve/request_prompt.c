@@ -86,8 +86,8 @@ static bool read_content(json_t *o, size_t i, smol_message *m, char **joined, st
  */
 
 /* Fields that answers of the API carry, so that clients send them back: fine while empty.
- * reasoning_content is not read again, as the models' own templates do with earlier turns. */
-static bool check_message_fields(json_t *o, size_t i, struct sm_refusal *e)
+ * What was thought goes to the model's template, which decides whether it is read again. */
+static bool check_message_fields(json_t *o, size_t i, smol_message *m, struct sm_refusal *e)
 {
     static const char *const names[] = {"role",       "content",       "reasoning_content",
                                         "refusal",    "annotations",   "audio",
@@ -107,6 +107,7 @@ static bool check_message_fields(json_t *o, size_t i, struct sm_refusal *e)
     if (thoughts && !json_is_null(thoughts) && !json_is_string(thoughts))
         return sm_refuse(e, 400, "invalid_type", at, "%s must be a string, not %s", at,
                          sm_json_kind(thoughts));
+    if (json_string_length(thoughts)) m->reasoning = json_string_value(thoughts);
     return true;
 }
 
@@ -134,7 +135,7 @@ static bool read_message(json_t *o, size_t i, smol_message *m, char **joined, st
     if (!json_is_object(o))
         return sm_refuse(e, 400, "invalid_type", at, "%s must be an object, not %s", at,
                          sm_json_kind(o));
-    return read_role(o, i, m, e) && check_message_fields(o, i, e) &&
+    return read_role(o, i, m, e) && check_message_fields(o, i, m, e) &&
            read_content(o, i, m, joined, e);
 }
 

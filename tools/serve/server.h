@@ -74,6 +74,7 @@ struct sm_job {
     struct sm_request request;
     int32_t *ids;
     size_t n_ids;
+    bool inside; /* the answer begins inside a reasoning part that the template opened */
 
     /* mu */
     enum sm_job_place place;
@@ -116,6 +117,8 @@ struct sm_server {
     smol_error load_error;
     struct sm_figures figures;
     volatile bool cancel; /* the running job's, and of loading */
+
+    bool noted_template; /* text thread */
 
     /* set once by the decode thread before `loaded` */
     smol_model *model;

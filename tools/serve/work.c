@@ -69,14 +69,35 @@ static void answer_detokenize(struct sm_server *s, struct sm_job *j)
     sm_job_finish(j, good ? 200 : 503);
 }
 
+/* A conversation as the model's template writes it. The same request gives the same tokens whatever
+ * was asked before: what a session happens to hold (smol_chat_params.kept) is left out of it. */
+static bool encode_chat(struct sm_server *s, struct sm_job *j, struct sm_refusal *e)
+{
+    const struct sm_request *r = &j->request;
+    const smol_chat_params p = {.thinking = r->thinking};
+    smol_chat_info info = {0};
+    smol_error err = {0};
+    if (smol_chat_encode(s->vocab, r->messages, r->n_messages, &p, &j->ids, &j->n_ids, &info,
+                         &err) != SMOL_OK) {
+        sm_refuse_failure(e, &err);
+        return false;
+    }
+    if (info.note[0] && !s->noted_template && !s->config.quiet)
+        fprintf(stderr, "smol: note: %s\n", info.note);
+    s->noted_template |= info.note[0] != '\0';
+    j->inside = info.reasoning;
+    if (info.can_think || r->thinking < 0 || (r->thinking == 0 && !info.reasoning)) return true;
+    return sm_refuse(e, 400, "unsupported_parameter", "chat_template_kwargs.enable_thinking",
+                     "the template of this model does not let thinking be switched %s",
+                     r->thinking ? "on" : "off");
+}
+
 /* Token ids of what the model is to read. */
 static smol_status encode(struct sm_server *s, struct sm_job *j, smol_error *err)
 {
     struct sm_request *r = &j->request;
     unsigned flags = 0;
     switch (r->kind) {
-    case SM_REQUEST_CHAT:
-        return smol_chat_tokenize(s->vocab, r->messages, r->n_messages, &j->ids, &j->n_ids, err);
     case SM_REQUEST_COMPLETION:
         if (r->ids) {
             j->ids = r->ids; /* moves over */
@@ -90,7 +111,7 @@ static smol_status encode(struct sm_server *s, struct sm_job *j, smol_error *err
         flags =
             (r->add_special ? SMOL_ADD_SPECIAL : 0) | (r->parse_special ? SMOL_PARSE_SPECIAL : 0);
         break;
-    case SM_REQUEST_DETOKENIZE: return SMOL_OK;
+    default: return SMOL_OK;
     }
     return smol_tokenize(s->vocab, r->text, r->n_text, flags, &j->ids, &j->n_ids, err);
 }
@@ -101,7 +122,9 @@ static bool prepare(struct sm_server *s, struct sm_job *j, struct sm_refusal *e)
     smol_error err = {0};
     if (!sm_request_parse(&j->request, j->kind, j->body, j->n_body, &s->config.defaults, e))
         return false;
-    if (encode(s, j, &err) != SMOL_OK) {
+    if (j->kind == SM_REQUEST_CHAT) {
+        if (!encode_chat(s, j, e)) return false;
+    } else if (encode(s, j, &err) != SMOL_OK) {
         sm_refuse_failure(e, &err);
         return false;
     }
