@@ -26,6 +26,27 @@ struct tile {
     vf d[8], m[8];       /* scale and factor of the minima, of 256 columns or of each 32 */
 };
 
+/* Where units go as they are taken apart: into the tile, or, for a token alone, at once into sums of
+ * `run` columns each. Without a scale (run 256) four sums, so that they need not wait for each other.
+ */
+struct sink {
+    bool to_tile;
+    vi *u;           /* the tile's units */
+    const int8_t *q; /* activations of the columns */
+    vi *sum;
+    int run;
+};
+#define N_SUMS(cols, run) ((run) == 256 ? 4 : (cols) / (run))
+SM_INLINE void put(const struct sink *s, int k, vi v)
+{
+    if (s->to_tile) {
+        s->u[k] = v;
+    } else {
+        vi *sum = s->sum + (s->run == 256 ? k & 3 : 4 * k / s->run);
+        *sum = v_dp8(*sum, v, v_splat32(s->q + 4 * k));
+    }
+}
+
 /* Fill the tile from the blocks at w (one pointer for each group); n_steps: columns / 32. */
 typedef void (*unpack_fn)(struct tile *tile, const uint8_t *const *w, unsigned n_steps);
 
@@ -33,20 +54,28 @@ typedef void (*unpack_fn)(struct tile *tile, const uint8_t *const *w, unsigned n
 typedef void (*dots_fn)(const struct tile *w, const struct sm_acts *x, size_t tok, size_t n_tok,
                         size_t col, unsigned n_steps, vf *acc);
 
-/* Defines dots function `name` from `body` (w, x, tok, col, n_steps, acc, n_tok), which is inlined
- * with n_tok = V_TOK and 1. */
-#define SM_DOTS(name, body, ...)                                                                   \
-    static __attribute__((noinline)) void name(const struct tile *w, const struct sm_acts *x,      \
-                                               size_t tok, size_t n_tok, size_t col,               \
-                                               unsigned n_steps, vf *acc)                          \
+/* Defines what a kind of format does with units: dots_<kind> from `body` (w, x, tok, col, n_steps,
+ * acc, n_tok), which is inlined with n_tok = V_TOK, 2 and 1, and finish_<kind> from `finish` (acc, w,
+ * sums, x, col, n_steps) for a token alone. */
+#define SM_DOTS(kind, body, finish, run, ...)                                                      \
+    enum { RUN_##kind = (run) };                                                                   \
+    static __attribute__((noinline)) void dots_##kind(const struct tile *w,                        \
+                                                      const struct sm_acts *x, size_t tok,         \
+                                                      size_t n_tok, size_t col,                    \
+                                                      unsigned n_steps, vf *acc)                   \
     {                                                                                              \
         for (; n_tok >= V_TOK; n_tok -= V_TOK, tok += V_TOK, acc += V_TOK)                         \
-            body(w, x, tok, col, n_steps, acc, V_TOK, __VA_ARGS__);                                \
+            body(w, x, tok, col, n_steps, acc, V_TOK, run, __VA_ARGS__);                           \
         for (; n_tok >= 2; n_tok -= 2, tok += 2, acc += 2)                                         \
-            body(w, x, tok, col, n_steps, acc, 2, __VA_ARGS__);                                    \
-        if (n_tok) body(w, x, tok, col, n_steps, acc, 1, __VA_ARGS__);                             \
+            body(w, x, tok, col, n_steps, acc, 2, run, __VA_ARGS__);                               \
+        if (n_tok) body(w, x, tok, col, n_steps, acc, 1, run, __VA_ARGS__);                        \
     }                                                                                              \
-    struct name##_semicolon
+    SM_INLINE vf finish_##kind(vf acc, const struct tile *w, const vi *sums,                       \
+                               const struct sm_acts *x, size_t col, unsigned n_steps)              \
+    {                                                                                              \
+        return finish(acc, w, sums, x, col, n_steps, run, __VA_ARGS__);                            \
+    }                                                                                              \
+    struct kind##_semicolon
 
 /* The product; `bytes` of a group hold 256 columns of 8 rows. */
 static void mul_tiles(float *y, size_t ldy, const uint8_t *w, size_t n_groups,
@@ -75,21 +104,40 @@ static void mul_tiles(float *y, size_t ldy, const uint8_t *w, size_t n_groups,
     }
 }
 
-/* Kernel `name`. */
-#define SM_MUL_TILES(name, bytes, unpack, dots)                                                    \
+/* Kernel `name`: `bytes` of a group hold a block of `cols` columns of 8 rows. */
+#define SM_MUL_TILES(name, cols, bytes, unpack, kind)                                              \
+    static __attribute__((noinline)) void name##_fill(struct tile *t, const uint8_t *const *w,     \
+                                                      unsigned n_steps)                            \
+    {                                                                                              \
+        const struct sink s = {.to_tile = true, .u = t->u};                                        \
+        unpack(t, w, n_steps, &s);                                                                 \
+    }                                                                                              \
+    static void name##_one(float *y, const uint8_t *w, size_t n_groups, const struct sm_acts *x)   \
+    {                                                                                              \
+        const size_t n_cols = x->n_cols, stride = n_cols / (cols) * (bytes);                       \
+        for (size_t g = 0; g < n_groups; g += V_GROUPS) {                                          \
+            const size_t live = n_groups - g;                                                      \
+            const uint8_t *at[2];                                                                  \
+            vf acc = v_zero_f();                                                                   \
+            at[0] = w + g * stride;                                                                \
+            at[1] = live > 1 ? at[0] + stride : at[0];                                             \
+            for (size_t col = 0; col < n_cols; col += (cols), at[0] += (bytes), at[1] += (bytes)) {\
+                struct tile t;                                                                     \
+                vi sums[N_SUMS(cols, RUN_##kind)];                                                 \
+                const struct sink s = {.q = x->q + col, .sum = sums, .run = RUN_##kind};           \
+                SM_UNROLL for (int i = 0; i < N_SUMS(cols, RUN_##kind); i++) sums[i] = v_zero();   \
+                unpack(&t, at, (cols) / 32, &s);                                                   \
+                acc = finish_##kind(acc, &t, sums, x, col, (cols) / 32);                           \
+            }                                                                                      \
+            v_store(y + 8 * g, acc, live);                                                         \
+        }                                                                                          \
+    }                                                                                              \
     void name(float *y, size_t ldy, const uint8_t *w, size_t n_groups, const struct sm_acts *x)    \
     {                                                                                              \
-        mul_tiles(y, ldy, w, n_groups, x, bytes, unpack, dots);                                    \
+        if (x->n_tok == 1) name##_one(y, w, n_groups, x);                                          \
+        else mul_tiles(y, ldy, w, n_groups, x, 256 / (cols) * (bytes), name##_fill, dots_##kind);  \
     }                                                                                              \
     struct name##_semicolon
-
-/* sum over the 16 runs of 256 columns of pair * S. */
-SM_INLINE vi dot_sums(const vi pair[8], const int16_t *s)
-{
-    vi sum = v_zero();
-    SM_UNROLL for (int i = 0; i < 8; i++) sum = v_dp16(sum, pair[i], v_splat32(s + 2 * i));
-    return sum;
-}
 
 #endif
 #endif

@@ -9,40 +9,54 @@
 
 #ifdef SM_HAVE_TILE
 
-/* pair[0]: minus the offset, in both halves; unused with a minimum. */
+/* One step of 32 columns: dot is sum(u * a); pair[0] is minus the offset, in both halves, unused with
+ * a minimum. */
+SM_INLINE vf step_32(vf acc, const struct tile *w, unsigned k, vi dot, const int16_t *s, float d_a,
+                     const bool has_min)
+{
+    const vi runs = v_splat32(s);
+    if (!has_min) dot = v_dp16(dot, w->pair[0], runs);
+    vf f = v_mul(w->d[k], v_float(dot));
+    if (has_min) f = v_fma(w->m[k], v_float(v_dp16(v_zero(), v_set16(1), runs)), f);
+    return v_fma(v_set_f(d_a), f, acc);
+}
+
 SM_INLINE void dots_32(const struct tile *w, const struct sm_acts *x, size_t tok, size_t col,
-                       unsigned n_steps, vf *acc, const int n_tok, const bool has_min)
+                       unsigned n_steps, vf *acc, const int n_tok, const int run,
+                       const bool has_min)
 {
     const size_t n = x->n_cols;
     const int8_t *q = x->q + tok * n + col;
     const int16_t *s = x->s + (tok * n + col) / 16;
     const float *d = x->d + (tok * n + col) / 32;
     vf sum[V_TOK];
+    (void)run;
     SM_UNROLL for (int t = 0; t < n_tok; t++) sum[t] = acc[t];
     for (unsigned k = 0; k < n_steps; k++) {
         const vi *u = w->u + 8 * k;
         vi dot[V_TOK];
-        SM_UNROLL for (int t = 0; t < n_tok; t++)
-            dot[t] = has_min ? v_zero()
-                             : v_dp16(v_zero(), w->pair[0],
-                                      v_splat32(s + (size_t)t * (n / 16) + 2 * k));
+        SM_UNROLL for (int t = 0; t < n_tok; t++) dot[t] = v_zero();
         SM_UNROLL for (int j = 0; j < 8; j++) {
             SM_UNROLL for (int t = 0; t < n_tok; t++)
                 dot[t] = v_dp8(dot[t], u[j], v_splat32(q + (size_t)t * n + 32 * k + 4 * j));
         }
-        SM_UNROLL for (int t = 0; t < n_tok; t++) {
-            vf f = v_mul(w->d[k], v_float(dot[t]));
-            if (has_min) {
-                const vi s1 = v_splat32(s + (size_t)t * (n / 16) + 2 * k);
-                f = v_fma(w->m[k], v_float(v_dp16(v_zero(), v_set16(1), s1)), f);
-            }
-            sum[t] = v_fma(v_set_f(d[(size_t)t * (n / 32) + k]), f, sum[t]);
-        }
+        SM_UNROLL for (int t = 0; t < n_tok; t++)
+            sum[t] = step_32(sum[t], w, k, dot[t], s + (size_t)t * (n / 16) + 2 * k,
+                             d[(size_t)t * (n / 32) + k], has_min);
     }
     SM_UNROLL for (int t = 0; t < n_tok; t++) acc[t] = sum[t];
 }
-SM_DOTS(dots_offset, dots_32, false);
-SM_DOTS(dots_min, dots_32, true);
+
+SM_INLINE vf finish_32(vf acc, const struct tile *w, const vi *dot, const struct sm_acts *x,
+                       size_t col, const unsigned n_steps, const int run, const bool has_min)
+{
+    (void)run;
+    SM_UNROLL for (unsigned k = 0; k < n_steps; k++)
+        acc = step_32(acc, w, k, dot[k], x->s + col / 16 + 2 * k, x->d[col / 32 + k], has_min);
+    return acc;
+}
+SM_DOTS(offset, dots_32, finish_32, 32, false);
+SM_DOTS(min, dots_32, finish_32, 32, true);
 
 /* Four units of nibbles: low halves first. */
 SM_INLINE void nibbles(vi u[8], const uint8_t *const *w, size_t at)
@@ -53,6 +67,11 @@ SM_INLINE void nibbles(vi u[8], const uint8_t *const *w, size_t at)
         u[j] = v_and(v, low);
         u[4 + j] = v_and(v_shr(v, 4), low);
     }
+}
+
+SM_INLINE void put_8(const struct sink *s, unsigned k, const vi u[8])
+{
+    SM_UNROLL for (unsigned j = 0; j < 8; j++) put(s, (int)(8 * k + j), u[j]);
 }
 
 /* The fifth bits of unit j (columns 4j .. 4j + 3) from the lane's 32 bits, as 0 or 16. */
@@ -74,97 +93,113 @@ SM_INLINE void add_fifth(vi u[8], const uint8_t *const *w, size_t at)
     for (unsigned k = 0; k < n_steps; k++, at[0] += (bytes), at[1] += (bytes))
 
 /* x8: d, codes. */
-static void unpack_q40(struct tile *t, const uint8_t *const *w, unsigned n_steps)
+SM_INLINE void unpack_q40(struct tile *t, const uint8_t *const *w, unsigned n_steps,
+                       const struct sink *s)
 {
     t->pair[0] = v_set16(-8);
     STEPS(144)
     {
         t->d[k] = v_unit_f16(at, 0);
-        nibbles(t->u + 8 * k, at, 16);
+        vi u[8];
+        nibbles(u, at, 16);
+        put_8(s, k, u);
     }
 }
 
 /* x8: d, m, codes. */
-static void unpack_q41(struct tile *t, const uint8_t *const *w, unsigned n_steps)
+SM_INLINE void unpack_q41(struct tile *t, const uint8_t *const *w, unsigned n_steps,
+                       const struct sink *s)
 {
     STEPS(160)
     {
         t->d[k] = v_unit_f16(at, 0);
         t->m[k] = v_unit_f16(at, 16);
-        nibbles(t->u + 8 * k, at, 32);
+        vi u[8];
+        nibbles(u, at, 32);
+        put_8(s, k, u);
     }
 }
 
 /* x8: d, fifth bits, codes. */
-static void unpack_q50(struct tile *t, const uint8_t *const *w, unsigned n_steps)
+SM_INLINE void unpack_q50(struct tile *t, const uint8_t *const *w, unsigned n_steps,
+                       const struct sink *s)
 {
     t->pair[0] = v_set16(-16);
     STEPS(176)
     {
         t->d[k] = v_unit_f16(at, 0);
-        nibbles(t->u + 8 * k, at, 48);
-        add_fifth(t->u + 8 * k, at, 16);
+        vi u[8];
+        nibbles(u, at, 48);
+        add_fifth(u, at, 16);
+        put_8(s, k, u);
     }
 }
 
 /* x8: d, m, fifth bits, codes. */
-static void unpack_q51(struct tile *t, const uint8_t *const *w, unsigned n_steps)
+SM_INLINE void unpack_q51(struct tile *t, const uint8_t *const *w, unsigned n_steps,
+                       const struct sink *s)
 {
     STEPS(192)
     {
         t->d[k] = v_unit_f16(at, 0);
         t->m[k] = v_unit_f16(at, 16);
-        nibbles(t->u + 8 * k, at, 64);
-        add_fifth(t->u + 8 * k, at, 32);
+        vi u[8];
+        nibbles(u, at, 64);
+        add_fifth(u, at, 32);
+        put_8(s, k, u);
     }
 }
 
 /* x8: d, codes. */
-static void unpack_q80(struct tile *t, const uint8_t *const *w, unsigned n_steps)
+SM_INLINE void unpack_q80(struct tile *t, const uint8_t *const *w, unsigned n_steps,
+                       const struct sink *s)
 {
     t->pair[0] = v_set16(-128);
     STEPS(272)
     {
         t->d[k] = v_unit_f16(at, 0);
-        SM_UNROLL for (size_t j = 0; j < 8; j++)
-            t->u[8 * k + j] = v_xor(v_unit(at, 16 + 32 * j), v_set8(-128));
+        SM_UNROLL for (unsigned j = 0; j < 8; j++)
+            put(s, (int)(8 * k + j), v_xor(v_unit(at, 16 + 32 * (size_t)j), v_set8(-128)));
     }
 }
 
-static void unpack_iq4nl(struct tile *t, const uint8_t *const *w, unsigned n_steps)
+SM_INLINE void unpack_iq4nl(struct tile *t, const uint8_t *const *w, unsigned n_steps,
+                       const struct sink *s)
 {
     const vi table = v_xor(v_table(sm_codes_iq4_values), v_set8(-128));
     t->pair[0] = v_set16(-128);
     STEPS(144)
     {
-        vi *u = t->u + 8 * k;
+        vi u[8];
         t->d[k] = v_unit_f16(at, 0);
         nibbles(u, at, 16);
-        SM_UNROLL for (int j = 0; j < 8; j++) u[j] = v_lookup(table, u[j]);
+        SM_UNROLL for (unsigned j = 0; j < 8; j++) put(s, (int)(8 * k + j), v_lookup(table, u[j]));
     }
 }
 
 /* x8: exponents of one byte, codes. 2^(E - 128): bits (E - 1) << 23, and 2^-128, 2^-127 for 0, 1. */
-static void unpack_mxfp4(struct tile *t, const uint8_t *const *w, unsigned n_steps)
+SM_INLINE void unpack_mxfp4(struct tile *t, const uint8_t *const *w, unsigned n_steps,
+                       const struct sink *s)
 {
     const vi table = v_add8(v_table(sm_codes_mxfp4_values), v_set8(12));
     t->pair[0] = v_set16(-12);
     STEPS(136)
     {
-        vi *u = t->u + 8 * k;
+        vi u[8];
         const vi e = v_unit8(at, 0);
         const vi normal = v_shl32(v_sub32(e, v_set32(1)), 23);
         const vi small = v_shlv32(v_set32(1 << 21), e);
         t->d[k] = v_as_float(v_if_less32(e, v_set32(2), small, normal));
         nibbles(u, at, 8);
-        SM_UNROLL for (int j = 0; j < 8; j++) u[j] = v_lookup(table, u[j]);
+        SM_UNROLL for (unsigned j = 0; j < 8; j++) put(s, (int)(8 * k + j), v_lookup(table, u[j]));
     }
 }
 
 /* Q2_0, x8: d, codes 4 units, a block is two steps. Byte j of unit i of a lane holds columns
  * 16i + 4j .. + 3. The byte is put into the high half of both 16-bit numbers, one keeps its low and
  * one its high nibble n, and the high part of a product leaves n + 64n: two codes in two bytes. */
-static void unpack_q20(struct tile *t, const uint8_t *const *w, unsigned n_steps)
+SM_INLINE void unpack_q20(struct tile *t, const uint8_t *const *w, unsigned n_steps,
+                       const struct sink *s)
 {
     const vi keep = v_set32((int)0xf0000f00u), by = v_set32(1040 << 16 | 16640);
     const vi two = v_set8(3);
@@ -176,7 +211,7 @@ static void unpack_q20(struct tile *t, const uint8_t *const *w, unsigned n_steps
             const vi v = v_unit(at, 16 + 32 * (size_t)i);
             SM_UNROLL for (int j = 0; j < 4; j++) {
                 const vi n = v_and(v_bytes(v, 0x00800080u | (uint32_t)j << 24 | (uint32_t)j << 8), keep);
-                t->u[8 * k + 4 * (unsigned)i + (unsigned)j] = v_and(v_high16(n, by), two);
+                put(s, 8 * (int)k + 4 * i + j, v_and(v_high16(n, by), two));
             }
         }
     }
@@ -184,7 +219,8 @@ static void unpack_q20(struct tile *t, const uint8_t *const *w, unsigned n_steps
 
 /* Q1_0, x8: d, bits 4 units, a block is four steps. Byte j of unit i of a lane holds columns
  * 32i + 8j .. + 7. u = q + 1: 0 or 2. */
-static void unpack_q10(struct tile *t, const uint8_t *const *w, unsigned n_steps)
+SM_INLINE void unpack_q10(struct tile *t, const uint8_t *const *w, unsigned n_steps,
+                       const struct sink *s)
 {
     const uint8_t *at[2] = {w[0], w[V_GROUPS - 1]};
     t->pair[0] = v_set16(-1);
@@ -196,7 +232,7 @@ static void unpack_q10(struct tile *t, const uint8_t *const *w, unsigned n_steps
             SM_UNROLL for (unsigned j = 0; j < 8; j++) {
                 const vi mask = v_set32(j & 1 ? (int)0x80402010u : 0x08040201);
                 const vi bit = v_min8(v_and(v_bytes(v, 0x01010101u * (j / 2)), mask), v_set8(1));
-                t->u[8 * (k + i) + j] = v_add8(bit, bit);
+                put(s, (int)(8 * (k + i) + j), v_add8(bit, bit));
             }
         }
     }
@@ -204,15 +240,15 @@ static void unpack_q10(struct tile *t, const uint8_t *const *w, unsigned n_steps
 
 /* The kernels of one level. */
 #define SM_MUL_TILE_32(isa)                                                                        \
-    SM_MUL_TILES(sm_mul_q40_q8_##isa, 8 * 144, unpack_q40, dots_offset);                           \
-    SM_MUL_TILES(sm_mul_q41_q8_##isa, 8 * 160, unpack_q41, dots_min);                              \
-    SM_MUL_TILES(sm_mul_q50_q8_##isa, 8 * 176, unpack_q50, dots_offset);                           \
-    SM_MUL_TILES(sm_mul_q51_q8_##isa, 8 * 192, unpack_q51, dots_min);                              \
-    SM_MUL_TILES(sm_mul_q80_q8_##isa, 8 * 272, unpack_q80, dots_offset);                           \
-    SM_MUL_TILES(sm_mul_iq4nl_q8_##isa, 8 * 144, unpack_iq4nl, dots_offset);                       \
-    SM_MUL_TILES(sm_mul_mxfp4_q8_##isa, 8 * 136, unpack_mxfp4, dots_offset);                       \
-    SM_MUL_TILES(sm_mul_q20_q8_##isa, 4 * 144, unpack_q20, dots_offset);                           \
-    SM_MUL_TILES(sm_mul_q10_q8_##isa, 2 * 144, unpack_q10, dots_offset)
+    SM_MUL_TILES(sm_mul_q40_q8_##isa, 32, 144, unpack_q40, offset);                           \
+    SM_MUL_TILES(sm_mul_q41_q8_##isa, 32, 160, unpack_q41, min);                              \
+    SM_MUL_TILES(sm_mul_q50_q8_##isa, 32, 176, unpack_q50, offset);                           \
+    SM_MUL_TILES(sm_mul_q51_q8_##isa, 32, 192, unpack_q51, min);                              \
+    SM_MUL_TILES(sm_mul_q80_q8_##isa, 32, 272, unpack_q80, offset);                           \
+    SM_MUL_TILES(sm_mul_iq4nl_q8_##isa, 32, 144, unpack_iq4nl, offset);                       \
+    SM_MUL_TILES(sm_mul_mxfp4_q8_##isa, 32, 136, unpack_mxfp4, offset);                       \
+    SM_MUL_TILES(sm_mul_q20_q8_##isa, 64, 144, unpack_q20, offset);                           \
+    SM_MUL_TILES(sm_mul_q10_q8_##isa, 128, 144, unpack_q10, offset)
 
 #endif
 #endif
