@@ -22,8 +22,11 @@ static struct sm_acts new_acts(size_t n_tok, size_t n_cols, size_t block)
 const char *check_mul_x8(const struct sm_kern *k, const struct sm_kern *ref, uint32_t type)
 {
     const struct sm_traits *t = sm_traits_of(type);
-    const size_t n_blocks = pick(1, 5), n_cols = n_blocks * t->block, n_groups = pick(1, 4);
-    const size_t n_tok = pick(1, 9), ldy = 8 * n_groups + pick(0, 1) * pick(1, 9);
+    /* beyond a tile of 256 columns, and sometimes beyond a batch of 128 tokens */
+    const size_t most = t->block > 160 ? 5 : 800u / t->block;
+    const size_t n_blocks = pick(1, most), n_cols = n_blocks * t->block, n_groups = pick(1, 4);
+    const size_t n_tok = pick(0, 9) ? pick(1, 9) : pick(120, 140);
+    const size_t ldy = 8 * n_groups + pick(0, 1) * pick(1, 9);
     const unsigned kind = (unsigned)pick(0, 2 * BLOCK_KINDS - 1),
                    act_kind = (unsigned)pick(0, ACT_KINDS - 1);
     const size_t row_bytes = (size_t)sm_row_bytes(type, n_cols), w_bytes = 8 * n_groups * row_bytes;
@@ -73,7 +76,9 @@ const char *check_pack_x8(const struct sm_kern *k, const struct sm_kern *ref, ui
 
 const char *check_mul_rows(const struct sm_kern *k, const struct sm_kern *ref, uint32_t type)
 {
-    const size_t n_cols = pick(0, 3) ? pick(1, 80) : 16 * pick(1, 40), n_rows = pick(1, 11);
+    /* sometimes more rows than one block that stays in the cache */
+    const size_t n_cols = pick(0, 3) ? pick(1, 80) : 16 * pick(1, 40);
+    const size_t n_rows = pick(0, 9) ? pick(1, 11) : pick(200, 260);
     const size_t n_tok = pick(1, 9), ldx = n_cols + pick(0, 1) * pick(1, 9);
     const size_t ldy = n_rows + pick(0, 1) * pick(1, 9), size = type == SM_F32 ? 4 : 2;
     const size_t n_y = (n_tok - 1) * ldy + n_rows, n_x = (n_tok - 1) * ldx + n_cols;
