@@ -2,8 +2,9 @@
 #include "graph/shortconv.h"
 
 #include <assert.h>
-#include <math.h>
 #include <string.h>
+
+#define CONV_BLOCK 256u /* channels of an item */
 
 uint32_t sm_shortconv_row(const struct sm_shortconv *c) { return sm_pad8(3 * c->n); }
 
@@ -23,12 +24,13 @@ void sm_shortconv_hold_layout(const struct sm_shortconv *c, struct sm_arena *a,
 struct conv_job {
     struct sm_graph *g;
     const struct sm_shortconv *c;
-    float *past;
+    uint32_t n_tok;
 };
 
+/* Row of token t in g->qkv; the inputs that are remembered stand in front of token 0. */
 static float *row_of(const struct conv_job *j, uint32_t t)
 {
-    return j->g->qkv + (size_t)t * sm_shortconv_row(j->c);
+    return j->g->qkv + (size_t)(j->c->taps - 1 + t) * sm_shortconv_row(j->c);
 }
 
 /* The input of the convolution, b * value, in the place of b. */
@@ -41,61 +43,70 @@ static void gate_in(void *arg, uint32_t t, unsigned worker)
     for (uint32_t i = 0; i < n; i++) b[i] = b[i] * b[2 * n + i];
 }
 
-/* c * convolution, the input of the last matrix. */
-static void convolve(void *arg, uint32_t t, unsigned worker)
+static void convolve(void *arg, uint32_t item, unsigned worker)
 {
     const struct conv_job *j = arg;
-    const uint32_t n = j->c->n, taps = j->c->taps;
-    const float *k = (const float *)(const void *)j->c->kernel->data, *c = row_of(j, t) + n;
+    const uint32_t n = j->c->n, at = item * CONV_BLOCK;
+    const float *kernel = (const float *)(const void *)j->c->kernel->data;
+    const struct sm_conv c = {.y = j->g->attn.x + at, .ldy = sm_pad8(n), .x = j->g->qkv + at,
+                              .ldx = sm_shortconv_row(j->c), .w = kernel + (size_t)at * j->c->taps,
+                              .n_tok = j->n_tok, .taps = j->c->taps,
+                              .n = n - at < CONV_BLOCK ? n - at : CONV_BLOCK};
+    (void)worker;
+    j->g->kern->conv(&c);
+}
+
+/* c * convolution, the input of the last matrix. */
+static void gate_out(void *arg, uint32_t t, unsigned worker)
+{
+    const struct conv_job *j = arg;
+    const uint32_t n = j->c->n;
+    const float *c = row_of(j, t) + n;
     float *y = j->g->attn.x + (size_t)t * sm_pad8(n);
     (void)worker;
-    memset(y, 0, n * sizeof *y);
-    for (uint32_t tap = 0; tap < taps; tap++) {
-        const uint32_t back = taps - 1 - tap;
-        const float *u = back <= t ? row_of(j, t - back) : j->past + (size_t)(t + tap) * n;
-        for (uint32_t i = 0; i < n; i++) y[i] = fmaf(k[(size_t)i * taps + tap], u[i], y[i]);
-    }
     for (uint32_t i = 0; i < n; i++) y[i] = c[i] * y[i];
 }
 
-/* The last taps - 1 inputs of past and of the n_tok rows at x, ld floats apart, together. */
-static void remember(const struct sm_shortconv *c, float *past, const float *x, size_t ld,
-                     uint32_t n_tok)
+/* What is remembered in front of the batch; what the next batch will need is put aside. */
+static void shift_history(const struct conv_job *j, float *past, bool hold)
 {
-    const uint32_t keep = c->taps - 1, n = c->n;
-    const uint32_t old = n_tok < keep ? keep - n_tok : 0; /* of those that were kept */
-    memmove(past, past + (size_t)(keep - old) * n, (size_t)old * n * sizeof(float));
-    for (uint32_t i = old; i < keep; i++)
-        memcpy(past + (size_t)i * n, x + (n_tok - (keep - i)) * ld, n * sizeof(float));
+    const size_t n = j->c->n, ld = sm_shortconv_row(j->c), keep = j->c->taps - 1;
+    for (size_t i = 0; i < keep; i++)
+        memcpy(j->g->qkv + i * ld, past + i * n, n * sizeof(float));
+    for (size_t i = 0; !hold && i < keep; i++)
+        memcpy(past + i * n, j->g->qkv + (j->n_tok + i) * ld, n * sizeof(float));
 }
 
 /* Keep the inputs of a batch until it is known how many of them stay. */
-static void hold_inputs(const struct conv_job *j, struct sm_shortconv_state *st, uint32_t n_tok)
+static void hold_inputs(const struct conv_job *j, struct sm_shortconv_state *st)
 {
-    assert(n_tok <= st->cap_held);
-    for (uint32_t t = 0; t < n_tok; t++)
+    assert(j->n_tok <= st->cap_held);
+    for (uint32_t t = 0; t < j->n_tok; t++)
         memcpy(st->held + (size_t)t * j->c->n, row_of(j, t), j->c->n * sizeof(float));
-    st->n_held = n_tok;
+    st->n_held = j->n_tok;
 }
 
 void sm_shortconv_keep(const struct sm_shortconv *c, struct sm_shortconv_state *st, uint32_t n)
 {
+    const size_t keep = c->taps - 1, ld = c->n;
     assert(n <= st->n_held);
-    remember(c, st->past, st->held, c->n, n);
+    for (size_t i = 0; i < keep; i++) { /* the last of those remembered and the n held */
+        const float *from = n + i < keep ? st->past + (n + i) * ld : st->held + (n + i - keep) * ld;
+        memmove(st->past + i * ld, from, ld * sizeof(float));
+    }
     st->n_held = 0;
 }
 
 void sm_shortconv_run(struct sm_graph *g, const struct sm_shortconv *c,
-                      struct sm_shortconv_state *st, struct sm_rows *in, uint32_t pos0, bool hold,
-                      float *y)
+                      struct sm_shortconv_state *st, struct sm_rows *in, bool hold, float *y)
 {
-    struct conv_job j = {g, c, st->past};
-    sm_graph_linear(g, c->wi, NULL, in, g->qkv, sm_shortconv_row(c));
-    if (pos0 == 0) memset(st->past, 0, (size_t)(c->taps - 1) * c->n * sizeof *st->past);
+    struct conv_job j = {g, c, in->n_tok};
+    sm_graph_linear(g, c->wi, NULL, in, row_of(&j, 0), sm_shortconv_row(c));
     sm_graph_for(g, in->n_tok, gate_in, &j);
-    sm_graph_for(g, in->n_tok, convolve, &j);
-    if (hold) hold_inputs(&j, st, in->n_tok);
-    else remember(c, st->past, g->qkv, sm_shortconv_row(c), in->n_tok);
+    if (hold) hold_inputs(&j, st);
+    shift_history(&j, st->past, hold);
+    sm_graph_for(g, (c->n + CONV_BLOCK - 1) / CONV_BLOCK, convolve, &j);
+    sm_graph_for(g, in->n_tok, gate_out, &j);
     struct sm_rows out = sm_rows_of(&g->attn, in->n_tok, c->n);
     sm_graph_linear(g, c->wo, NULL, &out, y, sm_pad8(c->wo->n_out));
 }

@@ -7,7 +7,7 @@
 #include "graph/graph.h"
 
 struct sm_shortconv {
-    uint32_t n, taps;               /* channels E; taps >= 2, the last meets the present input */
+    uint32_t n, taps;               /* channels E; taps 2 .. SM_MAX_TAPS, the last meets the present input */
     const struct sm_weight *wi;     /* {E, 3 E}: input gate b, output gate c, values */
     const struct sm_weight *kernel; /* F32 {taps, E} */
     const struct sm_weight *wo;     /* {E, E} */
@@ -27,11 +27,10 @@ void sm_shortconv_layout(const struct sm_shortconv *c, struct sm_arena *a,
 /* Take the memory for batches of up to `cap` tokens that may be taken back. */
 void sm_shortconv_hold_layout(const struct sm_shortconv *c, struct sm_arena *a,
                               struct sm_shortconv_state *st, uint32_t cap);
-/* y = mixer(in) for in->n_tok tokens; the first token of a text is at pos0 == 0. hold: nothing is
+/* y = mixer(in) for the next in->n_tok tokens; a text begins with zeros remembered. hold: nothing is
  * remembered until sm_shortconv_keep says how many of the tokens stay. */
 void sm_shortconv_run(struct sm_graph *g, const struct sm_shortconv *c,
-                      struct sm_shortconv_state *st, struct sm_rows *in, uint32_t pos0, bool hold,
-                      float *y);
+                      struct sm_shortconv_state *st, struct sm_rows *in, bool hold, float *y);
 void sm_shortconv_keep(const struct sm_shortconv *c, struct sm_shortconv_state *st, uint32_t n);
 
 #endif

@@ -24,7 +24,7 @@ static void mix(struct sm_graph *g, const struct sm_layer *l, struct sm_layer_st
     switch (l->mixer) {
     case SM_MIXER_GQA: sm_gqa_run(g, &l->gqa, &st->kv, in, pos0, g->y); break;
     case SM_MIXER_MLA: sm_mla_run(g, &l->mla, &st->kv, in, pos0, g->y); break;
-    case SM_MIXER_SHORTCONV: sm_shortconv_run(g, &l->conv, &st->conv, in, pos0, g->hold, g->y); break;
+    case SM_MIXER_SHORTCONV: sm_shortconv_run(g, &l->conv, &st->conv, in, g->hold, g->y); break;
     case SM_MIXER_DELTA: sm_delta_run(g, &l->delta, &st->recur, in, g->hold, g->y); break;
     }
 }

@@ -126,6 +126,7 @@ static void mixer_dims(const struct sm_layer *l, struct sm_graph_dims *d)
     case SM_MIXER_SHORTCONV:
         d->max_qkv = max_u32(d->max_qkv, sm_shortconv_row(&l->conv));
         d->max_attn_out = max_u32(d->max_attn_out, l->conv.n);
+        d->n_hist = max_u32(d->n_hist, l->conv.taps - 1);
         break;
     case SM_MIXER_DELTA: delta_dims(&l->delta, d); break;
     }
