@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* smol chat MODEL: a conversation in a terminal, or line by line from a pipe. */
-#include "lib/cache_path.h"
 #include "lib/command.h"
 #include "lib/line_edit.h"
 #include "lib/model_args.h"
 #include "lib/progress.h"
 #include "lib/sampling_args.h"
+#include "lib/state_folder.h"
 #include "lib/terminal.h"
 #include "talk.h"
 
@@ -13,11 +13,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-#define CACHE_BYTES ((uint64_t)256 << 20) /* all kept states together */
 #define MESSAGE_MAX ((size_t)16 << 20)
 
 static void on_interrupt(int sig)
@@ -37,24 +35,11 @@ static void catch_interrupts(void)
     (void)signal(SIGPIPE, SIG_IGN);
 }
 
-/* SMOL_CACHE, else smol in the user's cache folder; "": none, or SMOL_CACHE is "off". */
-static void find_cache(char *buf, size_t n)
-{
-    const char *own = getenv("SMOL_CACHE");
-    if (!own) {
-        if (!sm_cache_folder(true, buf, n)) *buf = 0;
-        return;
-    }
-    const int len = strcmp(own, "off") != 0 ? snprintf(buf, n, "%s", own) : 0;
-    if (len <= 0 || (size_t)len >= n) *buf = 0;
-    if (*buf) (void)mkdir(buf, 0700); /* where it is missing, states cannot be kept: said then */
-}
-
 void sm_chat_keep(struct sm_chat *c)
 {
     smol_error err = {0};
     if (!c->cache[0] || !smol_session_length(c->session)) return;
-    if (smol_cache_save(c->session, c->cache, CACHE_BYTES, &err) == SMOL_OK || c->o->quiet) return;
+    if (smol_cache_save(c->session, c->cache, SM_STATES_BYTES, &err) == SMOL_OK || c->o->quiet) return;
     fprintf(stderr, "smol: note: the conversation's state is not kept: %s\n", err.msg);
     c->cache[0] = 0;
 }
@@ -161,7 +146,7 @@ static bool prepare(struct sm_chat *c)
         (void)clock_gettime(CLOCK_REALTIME, &t);
         c->seed = (uint32_t)t.tv_nsec * 2654435761u ^ (uint32_t)t.tv_sec;
     }
-    find_cache(c->cache, sizeof c->cache);
+    sm_state_folder(c->cache, sizeof c->cache);
     if (smol_session_new(&c->session, c->model, &err) != SMOL_OK) c->code = sm_report(&err);
     else if (c->o->system && !sm_talk_system(&c->talk, c->o->system))
         c->code = sm_complain(SM_EXIT_NOMEM, "no memory for the system message");

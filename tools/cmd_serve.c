@@ -7,6 +7,7 @@
 #include "lib/model_args.h"
 #include "lib/progress.h"
 #include "lib/sampling_args.h"
+#include "lib/state_folder.h"
 #include "serve/server.h"
 
 #include <signal.h>
@@ -41,7 +42,7 @@ static void name_of(const char *path, char *out, size_t cap)
 
 int sm_cmd_serve(const struct sm_options *o, int argc, char **argv)
 {
-    char name[128];
+    char name[128], states[4096];
     struct sm_serve_config c = {.model_path = argv[0],
                                 .model_name = name,
                                 .host = o->host ? o->host : "127.0.0.1",
@@ -60,6 +61,8 @@ int sm_cmd_serve(const struct sm_options *o, int argc, char **argv)
     sm_model_params(o, &c.params);
     sm_model_learns(o, argv[0], &c.params);
     sm_sampling_args(o, &c.defaults.sampling);
+    sm_state_folder(states, sizeof states);
+    c.state_folder = states[0] ? states : NULL;
     c.defaults.model = name;
     c.defaults.max_tokens = o->n_predict;
     c.defaults.system = o->system;

@@ -40,9 +40,11 @@ class Tap:
 class Server:
     """smol serve on a port of the system's choice; a context that ends it."""
 
-    def __init__(self, smol, *args, model=MODEL, wait=True):
-        self.p = subprocess.Popen([smol, "serve", model, "--port", "0", "--threads", "2", "--no-learn", *args],
-                                  stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+    def __init__(self, smol, *args, model=MODEL, wait=True, cache="off"):
+        self.p = subprocess.Popen([smol, "serve", model, "--port", "0", "--threads", "2", "--no-learn",
+                                   *args],
+                                  stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True,
+                                  env={**os.environ, "SMOL_CACHE": cache})
         self.lines = []
         self.ready = threading.Event()
         self.port = None

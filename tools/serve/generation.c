@@ -126,6 +126,7 @@ static smol_status read_prompt(struct run *r, smol_session *session, smol_error 
     const struct sm_job *j = r->job;
     smol_stats before, after;
     for (size_t i = 0; i < j->n_ids; i++) smol_sampler_accept(r->sampler, j->ids[i]);
+    sm_states_turn(&r->server->states, session, j->ids, j->n_ids);
     smol_model_stats(r->server->model, &before);
     const smol_status st = smol_session_sync(session, j->ids, j->n_ids, err);
     smol_model_stats(r->server->model, &after);

@@ -15,6 +15,7 @@
 #include "keys.h"
 #include "queue.h"
 #include "request.h"
+#include "states.h"
 
 #include <pthread.h>
 
@@ -28,6 +29,7 @@ struct sm_serve_config {
     const char *host;
     uint16_t port;
     const char *key_file; /* NULL: no keys */
+    const char *state_folder; /* of conversations; NULL: they are not kept */
     const char *cors;     /* origin whose pages may use the API, "*": all, NULL: none */
     unsigned queue_max;
     bool quiet;
@@ -124,6 +126,7 @@ struct sm_server {
     smol_model *model;
     const smol_vocab *vocab;
 
+    struct sm_states states; /* decode thread */
     struct sm_flash_view *view;
     pthread_t text_thread, decode_thread;
     bool text_started, decode_started;

@@ -281,12 +281,14 @@ static void *decode_main(void *arg)
     struct sm_server *s = arg;
     smol_session *session = NULL;
     struct sm_job *j;
+    s->states = (struct sm_states){.folder = s->config.state_folder, .quiet = s->config.quiet};
     if (open_model(s, &session)) {
         while ((j = next_job(s)) != NULL) {
             sm_decode_run(s, session, j);
             keep_stats(s);
             sm_view_look(s->view, "idle", 0, 0);
         }
+        sm_states_end(&s->states, session);
     }
     smol_session_free(session);
     return NULL;
