@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Packs: unpack(pack(x)) == x for every model here (with SMOL_FULL also the large one of the shared
- * fixtures; under emulation one of each kind), also with dirty padding and trailing bytes, without tensors and in parts; in place gives the same
- * pack; what is refused says why; the disk never holds more than promised. */
+ * fixtures; under emulation one of each kind), also with dirty padding and trailing bytes, without
+ * tensors and in parts; in place gives the same pack; what is refused says why; the disk never holds
+ * more than promised. */
 #include "disk_log.h"
 #include "model_run.h"
 #include "pack_files.h"
