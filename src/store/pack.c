@@ -6,15 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* PATH and a tail, from sm_mem_new. */
-static char *with_tail(const char *path, const char *tail, size_t *bytes)
-{
-    *bytes = strlen(path) + strlen(tail) + 1;
-    char *p = sm_mem_new(*bytes);
-    if (p) (void)snprintf(p, *bytes, "%s%s", path, tail);
-    return p;
-}
-
 /* A sentence before hours of copying, not after them. */
 static smol_status check_room(const char *out, uint64_t bytes, smol_error *err)
 {
@@ -50,12 +41,9 @@ static smol_status check_all(struct sm_pack_job *j, smol_error *err)
 
 static smol_status write_all(struct sm_pack_job *j, smol_error *err)
 {
-    static const uint8_t zero;
     SM_TRY(sm_pack_head_write(j, SM_PACK_UNFINISHED, err));
     SM_TRY(sm_pack_copy(j, 0, j->pack->n_sums, NULL, err));
-    const struct sm_pack_span last = sm_pack_span_of(j, j->pack->n_sums - 1);
-    if (last.at + last.bytes < j->file_bytes)
-        SM_TRY(sm_out_write(j->out, j->file_bytes - 1, &zero, 1, err));
+    SM_TRY(sm_pack_tail_write(j, err));
     if (j->opt->verify) {
         SM_TRY(sm_out_sync(j->out, err));
         SM_TRY(check_all(j, err));
@@ -71,7 +59,7 @@ smol_status sm_pack_make(const char *in, const char *out, const struct sm_pack_o
     struct sm_pack_job j = {.opt = o};
     struct sm_gguf *g = NULL;
     smol_status st = SMOL_OK;
-    size_t part_bytes = 0, head_bytes = 0;
+    size_t head_bytes = 0;
     uint64_t file_bytes = 0;
     uint8_t *head = NULL;
     char *part = NULL;
@@ -87,7 +75,7 @@ smol_status sm_pack_make(const char *in, const char *out, const struct sm_pack_o
     SM_TRY_OUT(st, sm_pack_layout(g, &j.in, &head, &head_bytes, &file_bytes, err));
     SM_TRY_OUT(st, sm_pack_job_begin(&j, head, head_bytes, file_bytes, err));
     SM_TRY_OUT(st, check_room(out, file_bytes, err));
-    part = with_tail(out, ".part", &part_bytes);
+    part = sm_pack_path(out, ".part");
     if (!part) {
         st = SM_FAIL(err, NOMEM, "no memory for a path");
         goto out;
@@ -105,7 +93,7 @@ smol_status sm_pack_make(const char *in, const char *out, const struct sm_pack_o
 out:
     if (st != SMOL_OK && j.out) sm_path_drop(part); /* gone when it was renamed */
     sm_pack_job_end(&j);
-    sm_mem_free(part, part_bytes);
+    if (part) sm_mem_free(part, strlen(part) + 1);
     sm_gguf_free(g);
     return st;
 }

@@ -167,6 +167,21 @@ smol_status sm_pack_files_open(struct sm_pack_files *f, const struct sm_gguf *g,
     return SMOL_OK;
 }
 
+smol_status sm_pack_files_read(const struct sm_pack_files *f, size_t file, uint64_t at, size_t n,
+                               uint8_t *stage, const uint8_t **data, smol_error *err)
+{
+    if (f->out) return sm_out_read(f->out[file], at, n, stage, data, err);
+    return sm_file_read_direct(f->file[file], at, n, stage, data, err);
+}
+
+char *sm_pack_path(const char *path, const char *tail)
+{
+    const size_t bytes = strlen(path) + strlen(tail) + 1;
+    char *p = sm_mem_new(bytes);
+    if (p) (void)snprintf(p, bytes, "%s%s", path, tail);
+    return p;
+}
+
 void sm_pack_job_end(struct sm_pack_job *j)
 {
     if (j->pack) sm_mem_free(j->unit, j->pack->n_sums * sizeof *j->unit);
@@ -222,10 +237,7 @@ smol_status sm_pack_copy(struct sm_pack_job *j, size_t first, size_t end, struct
     for (size_t i = first; i < end; i++) {
         const struct sm_pack_span s = sm_pack_span_of(j, i);
         const uint8_t *rows, *packed;
-        if (j->in.out) SM_TRY(sm_out_read(j->in.out[s.file], s.source_at, s.source_bytes, j->stage,
-                                          &rows, err));
-        else SM_TRY(sm_file_read_direct(j->in.file[s.file], s.source_at, s.source_bytes, j->stage,
-                                        &rows, err));
+        SM_TRY(sm_pack_files_read(&j->in, s.file, s.source_at, s.source_bytes, j->stage, &rows, err));
         if (h) sm_hash_put(h, rows, s.source_bytes);
         packed = s.x8 ? j->packed : rows;
         if (s.x8) permute(j, &s, rows);
@@ -256,6 +268,14 @@ smol_status sm_pack_check(struct sm_pack_job *j, size_t first, size_t end, struc
         sm_hash_put(h, j->rows, s.source_bytes);
     }
     return SMOL_OK;
+}
+
+smol_status sm_pack_tail_write(struct sm_pack_job *j, smol_error *err)
+{
+    static const uint8_t zero;
+    const struct sm_pack_span last = sm_pack_span_of(j, j->pack->n_sums - 1);
+    if (last.at + last.bytes >= j->file_bytes) return SMOL_OK;
+    return sm_out_write(j->out, j->file_bytes - 1, &zero, 1, err);
 }
 
 /* ---- header --------------------------------------------------------------------------------- */

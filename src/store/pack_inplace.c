@@ -28,7 +28,6 @@ struct place {
     struct sm_pack_job j;
     struct sm_journal log;
     char *log_path;
-    size_t log_path_bytes;
     uint64_t group_bytes;
     char **in_path; /* [n_in], from sm_mem_new */
     size_t n_in;
@@ -125,16 +124,6 @@ static smol_status move_all(struct place *p, smol_error *err)
 }
 
 /* ---- beginning and end ---------------------------------------------------------------------- */
-
-static smol_status prepare(struct place *p, const char *out, smol_error *err)
-{
-    static const char tail[] = ".journal";
-    p->log_path_bytes = strlen(out) + sizeof tail;
-    p->log_path = sm_mem_new(p->log_path_bytes);
-    if (!p->log_path) return no_memory(err);
-    (void)snprintf(p->log_path, p->log_path_bytes, "%s%s", out, tail);
-    return SMOL_OK;
-}
 
 static smol_status make_done(struct place *p, smol_error *err)
 {
@@ -298,11 +287,8 @@ static smol_status remove_sources(struct place *p, const char *out, smol_error *
 
 static smol_status finish(struct place *p, const char *out, smol_error *err)
 {
-    static const uint8_t zero;
     struct sm_pack_job *j = &p->j;
-    const struct sm_pack_span last = sm_pack_span_of(j, j->pack->n_sums - 1);
-    if (last.at + last.bytes < j->file_bytes)
-        SM_TRY(sm_out_write(j->out, j->file_bytes - 1, &zero, 1, err));
+    SM_TRY(sm_pack_tail_write(j, err));
     sm_pack_head_finish(j);
     SM_TRY(sm_pack_head_write(j, SM_PACK_UNFINISHED, err));
     SM_TRY(sm_out_sync(j->out, err));
@@ -482,7 +468,7 @@ static void free_place(struct place *p)
         if (p->in_path[i]) sm_mem_free(p->in_path[i], strlen(p->in_path[i]) + 1);
     sm_mem_free(p->in_path, p->n_in * sizeof *p->in_path);
     sm_journal_close(&p->log);
-    sm_mem_free(p->log_path, p->log_path_bytes);
+    if (p->log_path) sm_mem_free(p->log_path, strlen(p->log_path) + 1);
     sm_pack_job_end(&p->j);
 }
 
@@ -529,7 +515,11 @@ smol_status sm_pack_in_place(const char *in, const char *out, const struct sm_pa
     struct place p = {.j = {.opt = o}};
     smol_status st = SMOL_OK;
     bool finished = false;
-    SM_TRY_OUT(st, prepare(&p, out, err));
+    p.log_path = sm_pack_path(out, ".journal");
+    if (!p.log_path) {
+        st = no_memory(err);
+        goto out;
+    }
     SM_TRY_OUT(st, decide(&p, in, out, &finished, &report->resumed, err));
     if (finished) goto out;
     SM_TRY_OUT(st, move_all(&p, err));

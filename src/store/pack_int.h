@@ -67,6 +67,13 @@ void sm_pack_files_close(struct sm_pack_files *f);
 SM_NODISCARD smol_status sm_pack_files_open(struct sm_pack_files *f, const struct sm_gguf *g,
                                             bool exclusive, smol_error *err);
 
+/* PATH and a tail, strlen(path) + strlen(tail) + 1 bytes from sm_mem_new; NULL: no memory. */
+char *sm_pack_path(const char *path, const char *tail);
+/* Bytes of a source file; stage as for sm_out_read. */
+SM_NODISCARD smol_status sm_pack_files_read(const struct sm_pack_files *f, size_t file, uint64_t at,
+                                            size_t n, uint8_t *stage, const uint8_t **data,
+                                            smol_error *err);
+
 /* Where unit i is. */
 struct sm_pack_span sm_pack_span_of(const struct sm_pack_job *j, size_t i);
 /* "tensor T, expert E, rows R" or "bytes of the source file" of unit i, for sentences. */
@@ -88,6 +95,8 @@ void sm_pack_head_finish(struct sm_pack_job *j);
 /* Write j->head with the given first four bytes. */
 SM_NODISCARD smol_status sm_pack_head_write(struct sm_pack_job *j, const char magic[4],
                                             smol_error *err);
+/* Behind the last unit: the file gets its full size. */
+SM_NODISCARD smol_status sm_pack_tail_write(struct sm_pack_job *j, smol_error *err);
 void sm_pack_progress(const struct sm_pack_job *j, const char *what);
 void sm_pack_fill_report(const struct sm_pack_job *j, struct sm_pack_report *r);
 

@@ -32,13 +32,6 @@ struct layout {
 
 /* ---- what is no tensor ---------------------------------------------------------------------- */
 
-static smol_status read_in(const struct sm_pack_files *in, size_t file, uint64_t at, size_t n,
-                           uint8_t *stage, const uint8_t **data, smol_error *err)
-{
-    if (in->out) return sm_out_read(in->out[file], at, n, stage, data, err);
-    return sm_file_read_direct(in->file[file], at, n, stage, data, err);
-}
-
 static smol_status is_zero(const struct layout *l, size_t file, uint64_t at, uint64_t n, uint8_t *stage,
                            bool *zero, smol_error *err)
 {
@@ -46,7 +39,7 @@ static smol_status is_zero(const struct layout *l, size_t file, uint64_t at, uin
     while (n && *zero) {
         const size_t k = n < SM_PACK_UNIT_BYTES ? (size_t)n : SM_PACK_UNIT_BYTES;
         const uint8_t *p;
-        SM_TRY(read_in(l->in, file, at, k, stage, &p, err));
+        SM_TRY(sm_pack_files_read(l->in, file, at, k, stage, &p, err));
         for (size_t i = 0; i < k && *zero; i++) *zero = p[i] == 0;
         at += k;
         n -= k;

@@ -25,7 +25,6 @@ struct sm_policy_ops {
     uint64_t (*heat)(const struct sm_policy *p, uint16_t expert);
 };
 extern const struct sm_policy_ops sm_policy_lru, sm_policy_lfu, sm_policy_lfru;
-#define SM_POLICY_DEFAULT sm_policy_lfu
 #define SM_LFRU_BONUS 1.0 /* uses */
 /* NULL when the name is unknown. */
 const struct sm_policy_ops *sm_policy_find(const char *name);

@@ -175,11 +175,12 @@ static smol_status check_finite(const struct sm_run *run, const uint8_t *rows, s
     return SMOL_OK;
 }
 
-bool sm_units_good(const struct sm_store *s, const struct sm_place *place, uint32_t mat, uint32_t row,
-                   uint32_t n_rows, const uint8_t *data, uint32_t *unit)
+/* Compare units of a pack with their checksums: `data` holds n_rows rows from row `row` (the first of a
+ * unit) of matrix `mat`. False: *unit does not agree. */
+static bool units_good(const struct sm_store *s, const struct sm_place *place, uint32_t mat, uint32_t row,
+                       uint32_t n_rows, const uint8_t *data, uint32_t *unit)
 {
     const struct sm_pack *pack = sm_gguf_pack(s->gguf);
-    if (s->opt.no_checksum) return true;
     *unit = row / place->unit_rows;
     for (uint32_t left = n_rows, n; left; left -= n, data += sm_place_bytes(place, n), ++*unit) {
         n = sm_place_unit_rows(place, *unit);
@@ -196,7 +197,7 @@ static smol_status check_sums(struct sm_store *s, const struct sm_run *run, cons
 {
     smol_error cause = {0};
     uint32_t unit = 0;
-    if (!run->place || sm_units_good(s, run->place, run->mat, run->mat_row, run->n_rows, data, &unit))
+    if (!run->place || units_good(s, run->place, run->mat, run->mat_row, run->n_rows, data, &unit))
         return SMOL_OK;
     (void)SM_FAIL(&cause, FORMAT, "the pack is damaged: what was read does not have its checksum");
     const uint32_t row = unit * run->place->unit_rows;

@@ -37,7 +37,6 @@ struct sm_store_options {
     double flash_mb_s;      /* --flash-limit: 0 = none; all reads share this bandwidth */
     double flash_latency_us;
     double flash_stream_mb_s; /* the most that one read alone gets; 0: flash_mb_s */
-    bool no_checksum;       /* packs: do not compare what is read with its checksums */
     const char *policy;     /* what the pools keep: lru, lfu, lfru; NULL: lru */
     bool no_direct;         /* buffered reads with drop-behind */
     size_t stream_bytes;    /* of streamed reads; 0: 2 MiB */

@@ -223,7 +223,6 @@ struct sm_stream {
     uint32_t n_items, n_chunks;  /* of a sweep */
     uint32_t *item_of;           /* [n_chunks] */
     uint64_t bytes;              /* of a sweep, as held */
-    uint32_t n_cells;
     size_t cell_bytes;
     uint64_t ring_bytes;
     uint8_t *ring;               /* NULL until loaded */
@@ -233,7 +232,6 @@ struct sm_stream {
     uint64_t next_seq;           /* chunk behind those in use */
     struct { uint64_t from, to; } gap[SM_STREAM_GAPS]; /* to be left out, once reading gets there */
     uint32_t n_gaps;
-    uint64_t n_skips;            /* times the order of use was another */
     smol_status status;          /* first failure */
     smol_error err;
 };
@@ -308,10 +306,6 @@ static inline size_t sm_run_file_bytes(uint32_t n_rows, size_t row_bytes, const 
 {
     return place ? (size_t)sm_place_bytes(place, n_rows) : (size_t)n_rows * row_bytes;
 }
-/* Compare units of a pack with their checksums, unless that is switched off: `data` holds n_rows
- * rows from row `row` (the first of a unit) of matrix `mat`. False: *unit does not agree. */
-bool sm_units_good(const struct sm_store *s, const struct sm_place *place, uint32_t mat, uint32_t row,
-                   uint32_t n_rows, const uint8_t *data, uint32_t *unit);
 /* Rows [row, row + n_rows) of a weight that is no expert as a run to dst. */
 struct sm_run sm_weight_run(const struct sm_store *s, const struct sm_weight *w, uint32_t row,
                             uint32_t n_rows, uint8_t *dst);

@@ -124,8 +124,7 @@ static smol_status list_chunks(struct sm_store *s, smol_error *err)
     if (!t->item_of) return SM_FAIL(err, NOMEM, "no memory for the list of streamed weights");
     for (i = 0; i < t->n_items; i++)
         for (uint32_t c = 0; c < t->item[i].n_chunks; c++) t->item_of[k++] = i;
-    t->n_cells = SM_STREAM_CELLS;
-    t->ring_bytes = sm_round_up64((uint64_t)t->n_cells * t->cell_bytes, sm_page_bytes());
+    t->ring_bytes = sm_round_up64((uint64_t)SM_STREAM_CELLS * t->cell_bytes, sm_page_bytes());
     return SMOL_OK;
 }
 
@@ -165,13 +164,13 @@ bool sm_stream_next(struct sm_store *s, struct sm_run *run, uint32_t *cell)
     struct sm_stream *t = &s->stream;
     if (!t->on || t->status != SMOL_OK) return false;
     leave_gap(t);
-    struct sm_stream_cell *c = &t->cell[t->read_seq % t->n_cells];
+    struct sm_stream_cell *c = &t->cell[t->read_seq % SM_STREAM_CELLS];
     if (c->state != SM_CELL_EMPTY) return false;
     const uint32_t at = (uint32_t)(t->read_seq % t->n_chunks);
     const struct sm_stream_item *it = &t->item[t->item_of[at]];
     const struct sm_weight *w = &it->node->w;
     const uint32_t row = (at - it->first) * it->chunk_rows, left = w->n_out - row;
-    *cell = (uint32_t)(t->read_seq % t->n_cells);
+    *cell = (uint32_t)(t->read_seq % SM_STREAM_CELLS);
     *c = (struct sm_stream_cell){.seq = t->read_seq++, .state = SM_CELL_LOADING};
     *run = sm_weight_run(s, w, row, left < it->chunk_rows ? left : it->chunk_rows,
                          t->ring + (size_t)*cell * t->cell_bytes);
@@ -206,14 +205,13 @@ uint32_t sm_stream_n_chunks(const struct sm_stream_item *item) { return item->n_
  * comes first: then the gap waits until reading gets there. */
 static void skip(struct sm_stream *t, uint64_t to)
 {
-    t->n_skips++;
     if (t->read_seq < t->next_seq) {
         assert(t->n_gaps < SM_STREAM_GAPS);
         t->gap[t->n_gaps].from = t->next_seq;
         t->gap[t->n_gaps++].to = to;
         return;
     }
-    for (uint32_t i = 0; i < t->n_cells; i++) {
+    for (uint32_t i = 0; i < SM_STREAM_CELLS; i++) {
         struct sm_stream_cell *c = &t->cell[i];
         if (c->state == SM_CELL_EMPTY || c->seq < t->next_seq || c->seq >= to) continue;
         if (c->state == SM_CELL_LOADING) c->drop = true;
@@ -241,7 +239,7 @@ const uint8_t *sm_stream_take(struct sm_store *s, const struct sm_stream_item *i
 {
     struct sm_stream *t = &s->stream;
     const uint64_t seq = item->seq + chunk;
-    const uint32_t cell = (uint32_t)(seq % t->n_cells);
+    const uint32_t cell = (uint32_t)(seq % SM_STREAM_CELLS);
     const struct sm_stream_cell *c = &t->cell[cell];
     const uint8_t *data = NULL;
     uint64_t from = 0;
@@ -260,7 +258,7 @@ void sm_stream_give(struct sm_store *s, const struct sm_stream_item *item, uint3
 {
     struct sm_stream *t = &s->stream;
     (void)pthread_mutex_lock(&s->sched.mu);
-    struct sm_stream_cell *c = &t->cell[(item->seq + chunk) % t->n_cells];
+    struct sm_stream_cell *c = &t->cell[(item->seq + chunk) % SM_STREAM_CELLS];
     if (t->status == SMOL_OK && ++c->given == n) {
         c->state = SM_CELL_EMPTY;
         (void)pthread_cond_broadcast(&s->sched.work);
@@ -271,7 +269,7 @@ void sm_stream_give(struct sm_store *s, const struct sm_stream_item *item, uint3
 /* Nothing in the ring is wanted any more: reading goes on with what is begun next. */
 static void start_anew(struct sm_stream *t)
 {
-    for (uint32_t i = 0; i < t->n_cells; i++) {
+    for (uint32_t i = 0; i < SM_STREAM_CELLS; i++) {
         if (t->cell[i].state == SM_CELL_LOADING) t->cell[i].drop = true;
         else t->cell[i].state = SM_CELL_EMPTY;
     }

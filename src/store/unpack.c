@@ -80,16 +80,14 @@ static smol_status put_file(struct sm_pack_job *j, struct sm_file *from, uint32_
 static smol_status undo_file(struct sm_pack_job *j, struct sm_file *from, uint32_t file,
                              const char *path, smol_error *err)
 {
-    const size_t bytes = strlen(path) + 8;
-    char *part = sm_mem_new(bytes);
+    char *part = sm_pack_path(path, ".part");
     if (!part) return SM_FAIL(err, NOMEM, "no memory for a path");
-    (void)snprintf(part, bytes, "%s.part", path);
     smol_status st = put_file(j, from, file, part, err);
     if (st == SMOL_OK) st = sm_path_rename(part, path, err);
     if (st != SMOL_OK && j->out) sm_path_drop(part);
     sm_out_close(j->out);
     j->out = NULL;
-    sm_mem_free(part, bytes);
+    sm_mem_free(part, strlen(part) + 1);
     return st;
 }
 

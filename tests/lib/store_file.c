@@ -5,7 +5,6 @@
 #include "temp.h"
 
 #include <assert.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -145,14 +144,12 @@ void store_file_free(struct store_file *f)
 
 static struct sm_io_ops real;
 static struct { const struct store_file *f; store_file_before before; void *arg; } fake;
-static atomic_uint_fast64_t n_reads;
 
 static ssize_t fake_pread(int fd, void *buf, size_t n, off_t at)
 {
     (void)fd;
     const size_t from = (size_t)at < fake.f->n_bytes ? (size_t)at : fake.f->n_bytes;
     const size_t left = fake.f->n_bytes - from, got = n < left ? n : left;
-    atomic_fetch_add(&n_reads, 1);
     if (fake.before) fake.before(fake.arg, (uint64_t)at, n);
     memcpy(buf, fake.f->bytes + from, got);
     return (ssize_t)got;
@@ -164,7 +161,6 @@ void store_file_fake(const struct store_file *f, store_file_before before, void 
     fake.f = f;
     fake.before = before;
     fake.arg = arg;
-    atomic_store(&n_reads, 0);
     sm_plat_io()->pread = fake_pread;
 }
 
@@ -173,8 +169,6 @@ void store_file_unfake(void)
     if (fake.f) *sm_plat_io() = real;
     fake.f = NULL;
 }
-
-uint64_t store_file_n_reads(void) { return atomic_load(&n_reads); }
 
 const struct sm_tensor_info *store_file_tensor(const struct store_file *f, int layer,
                                                const char *part)

@@ -35,8 +35,6 @@ void store_file_free(struct store_file *f);
 typedef void (*store_file_before)(void *arg, uint64_t at, size_t n);
 void store_file_fake(const struct store_file *f, store_file_before before, void *arg);
 void store_file_unfake(void);
-/* Preads served since store_file_fake. */
-uint64_t store_file_n_reads(void);
 
 /* "blk.L.PART", NULL if absent; PART: ffn_gate_exps, ffn_up_exps, ffn_gate_up_exps, ffn_down_exps,
  * dense, norm; and without a layer: token_embd, all with ".weight". */
