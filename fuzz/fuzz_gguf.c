@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Headers of any content, as a whole file and as the beginning of a large one. What is accepted must
  * hold what gguf.h promises, and written again it must be read as the same. */
+#include "require.h"
+
 #include "base/bits.h"
 #include "base/mem.h"
 #include "gguf/gguf_pack.h"
@@ -9,13 +11,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(bool holds)
-{
-    if (!holds) abort();
-}
 
 static volatile uint64_t sink; /* reads that may not be optimised away */
 

@@ -1,18 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* The template interpreter. Input: a template, a zero byte, a JSON object of variables (or
  * nothing). Whatever happens stays within the bounds, and a refusal has a sentence. */
+#include "require.h"
+
 #include "../tests/tap.h"
 #include "tok/chat_template.h"
 #include "tok/jinja.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(bool good, const char *what)
-{
-    if (good) return;
-    fprintf(stderr, "fuzz_jinja: %s\n", what);
-    abort();
-}
 
 /* Free templates over free variables. */
 static void plain(const char *text, size_t n, const char *json, size_t n_json)
@@ -22,7 +15,7 @@ static void plain(const char *text, size_t n, const char *json, size_t n_json)
     struct sm_jval vars;
     struct sm_jstr out;
     smol_error err = {0}, json_err = {0};
-    require(sm_jinja_open(&j, &limits, 0, &err) == SMOL_OK, "no memory");
+    require_that(sm_jinja_open(&j, &limits, 0, &err) == SMOL_OK, "no memory");
     if (sm_jinja_from_json(j, json, n_json, &vars, &json_err) == SMOL_OK &&
         vars.type == SM_J_DICT) {
         struct sm_jstr text_of_vars;
@@ -30,7 +23,7 @@ static void plain(const char *text, size_t n, const char *json, size_t n_json)
         if (sm_jinja_to_json(j, &vars, &style, &text_of_vars) == SMOL_OK) {
             struct sm_jval again;
             smol_error e = {0};
-            require(sm_jinja_from_json(j, text_of_vars.p, text_of_vars.n, &again, &e) == SMOL_OK ||
+            require_that(sm_jinja_from_json(j, text_of_vars.p, text_of_vars.n, &again, &e) == SMOL_OK ||
                         e.code == SMOL_LIMIT,
                     "JSON written is no JSON");
         }
@@ -41,15 +34,15 @@ static void plain(const char *text, size_t n, const char *json, size_t n_json)
             if (!sm_jinja_set(j, name, vars.u.dict->v[i].value)) break;
         }
     } else {
-        require(json_err.msg[0] != 0 || n_json == 0 || vars.type != SM_J_DICT,
+        require_that(json_err.msg[0] != 0 || n_json == 0 || vars.type != SM_J_DICT,
                 "a refusal without a sentence");
     }
     if (sm_jinja_render(j, text, n, &out, &err) == SMOL_OK) {
         volatile size_t typed = 0;
         for (size_t i = 0; out.typed && i < out.n; i++) typed += out.typed[i];
-        require(out.n <= limits.bytes, "more than the bound");
+        require_that(out.n <= limits.bytes, "more than the bound");
     } else {
-        require(err.msg[0] != 0, "a refusal without a sentence");
+        require_that(err.msg[0] != 0, "a refusal without a sentence");
     }
     sm_jinja_free(j);
 }
@@ -67,10 +60,10 @@ static void chat(const char *text, size_t n)
     if (sm_chat_template(text, n, m, 3, &o, &s, &err) == SMOL_OK) {
         size_t sum = 0;
         for (size_t i = 0; i < s.n; i++) sum += s.v[i].n;
-        require(sum == s.n_bytes, "segments do not add up");
+        require_that(sum == s.n_bytes, "segments do not add up");
         sm_chat_segments_free(&s);
     } else {
-        require(err.msg[0] != 0, "a refusal without a sentence");
+        require_that(err.msg[0] != 0, "a refusal without a sentence");
     }
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Headers of packs of any content. The checksum would stop nearly all of them, so it is made right
  * first; what is accepted then must be safe to read by. */
+#include "require.h"
+
 #include "base/bits.h"
 #include "base/mem.h"
 #include "gguf/gguf_pack.h"
@@ -8,13 +10,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(bool holds)
-{
-    if (!holds) abort();
-}
 
 static void check_place(const struct sm_gguf *g, size_t i, uint64_t file_bytes)
 {

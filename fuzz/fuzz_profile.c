@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Device profiles of any content. What is accepted is in range and is read as the same when it is
  * written again. */
+#include "require.h"
+
 #include "store/device_profile.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(bool holds)
-{
-    if (!holds) abort();
-}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

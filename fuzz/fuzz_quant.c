@@ -3,18 +3,13 @@
  * rows of blocks. Nothing may be read outside the rows; the x8 layout must give the rows back; what
  * is said to be finite must decode to numbers; products must be those of the decoded rows' order of
  * size (a sum of int32 that overflows is seen by the sanitizer). */
+#include "require.h"
+
 #include "base/bits.h"
 #include "kern/kern.h"
 
 #include <math.h>
 #include <stdlib.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(bool holds)
-{
-    if (!holds) abort();
-}
 
 /* The reference product of the packed rows with activations taken from the same bytes. */
 static void multiply(const struct sm_kern *k, uint32_t type, const uint8_t *x8, size_t n_rows,

@@ -4,18 +4,11 @@
  *   252..   a GGUF image whose vocabulary is built and used
  * Whatever comes out must be in range, decode to well-formed UTF-8, and without special tokens a
  * valid text must come back as it was. */
+#include "require.h"
+
 #include "../tests/tap.h"
 #include "tok/split.h"
 #include "tok/tok.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(bool good, const char *what)
-{
-    if (good) return;
-    fprintf(stderr, "fuzz_tok: %s\n", what);
-    abort();
-}
 
 /* Decode and return the bytes of all pieces. */
 static char *decode(const struct sm_tok *t, const int32_t *ids, size_t n, size_t *n_bytes)
@@ -25,17 +18,17 @@ static char *decode(const struct sm_tok *t, const int32_t *ids, size_t n, size_t
     size_t used = 0;
     for (size_t i = 0; i < n; i++) used += sm_tok_piece(t, ids[i], true, NULL, 0);
     char *text = malloc(used + 1);
-    require(text != NULL, "no memory");
+    require_that(text != NULL, "no memory");
     *n_bytes = used;
     used = 0;
     sm_tok_stream_init(&s, t, true);
     for (size_t i = 0; i <= n; i++) {
         const size_t k = i < n ? sm_tok_stream_put(&s, ids[i], buf) : sm_tok_stream_end(&s, buf);
-        require(k <= sizeof buf, "a stream gives more than fits");
-        require(sm_utf8_valid((uint8_t *)buf, k) == k, "a stream gives what is not UTF-8");
+        require_that(k <= sizeof buf, "a stream gives more than fits");
+        require_that(sm_utf8_valid((uint8_t *)buf, k) == k, "a stream gives what is not UTF-8");
         if (i < n) used += sm_tok_piece(t, ids[i], true, text + used, *n_bytes - used);
     }
-    require(used == *n_bytes, "lengths of pieces differ");
+    require_that(used == *n_bytes, "lengths of pieces differ");
     return text;
 }
 
@@ -46,10 +39,10 @@ static void use(const struct sm_tok *t, const char *text, size_t n, unsigned fla
     smol_error err = {0};
     if (sm_tok_encode(t, text, n, flags, &ids, &n_ids, &err) != SMOL_OK) return;
     for (size_t i = 0; i < n_ids; i++)
-        require(ids[i] >= 0 && (uint32_t)ids[i] < sm_tok_n_vocab(t), "an id is out of range");
+        require_that(ids[i] >= 0 && (uint32_t)ids[i] < sm_tok_n_vocab(t), "an id is out of range");
     char *back = decode(t, ids, n_ids, &n_bytes);
     if (complete && flags == 0 && sm_utf8_valid((const uint8_t *)text, n) == n)
-        require(n_bytes == n && !memcmp(back, text, n), "a text does not come back");
+        require_that(n_bytes == n && !memcmp(back, text, n), "a text does not come back");
     free(back);
     free(ids);
 }
@@ -82,14 +75,14 @@ static void text_input(const uint8_t *data, size_t size)
         size_t n_rules = 0;
         while (sm_split_name(n_rules)) n_rules++;
         smol_error err = {0};
-        require(sm_tok_set_pre(tok[v], sm_split_name(data[0] / 5u % n_rules), &err) == SMOL_OK,
+        require_that(sm_tok_set_pre(tok[v], sm_split_name(data[0] / 5u % n_rules), &err) == SMOL_OK,
                 "a known rule is refused");
     }
     /* the small vocabularies repeat, so that long pieces are seen too */
     const unsigned flags = data[1] & 3u, times = data[1] >> 2 & 1 ? 20 : 1;
     const size_t n = size - 2;
     char *text = malloc(n * times + 1);
-    require(text != NULL, "no memory");
+    require_that(text != NULL, "no memory");
     for (unsigned i = 0; i < times; i++) memcpy(text + i * n, data + 2, n);
     use(tok[v], text, n * times, flags, v < 2);
     free(text);
@@ -110,10 +103,10 @@ static void image_input(const uint8_t *data, size_t size)
             use(t, (const char *)data, n, 0, false);
             use(t, (const char *)data + size - n, n, SM_TOK_PARSE_SPECIAL, false);
             for (int32_t id = -1; id <= (int32_t)sm_tok_n_vocab(t); id++)
-                require(sm_tok_piece(t, id, true, NULL, 0) <= SM_TOK_PIECE_MAX,
+                require_that(sm_tok_piece(t, id, true, NULL, 0) <= SM_TOK_PIECE_MAX,
                         "a piece is too long");
         } else {
-            require(!t && err.msg[0], "a refusal without a sentence");
+            require_that(!t && err.msg[0], "a refusal without a sentence");
         }
     }
     sm_tok_free(t);
