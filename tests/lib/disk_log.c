@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "disk_log.h"
+#include "pack_files.h"
 #include "plat/out.h"
 
 #include <dirent.h>
@@ -167,17 +168,6 @@ static void take_real(void)
     have_real = true;
 }
 
-static void read_file(const char *path, struct file *f)
-{
-    struct stat st;
-    FILE *in = fopen(path, "rb");
-    if (!in || fstat(fileno(in), &st)) abort();
-    f->n = (size_t)st.st_size;
-    f->data = malloc(f->n + 1);
-    if (!f->data || fread(f->data, 1, f->n, in) != f->n) abort();
-    (void)fclose(in);
-}
-
 static void forget(void)
 {
     for (size_t i = 0; i < n_log; i++) free(log_of[i].data);
@@ -203,7 +193,8 @@ void disk_log_start(const char *dir)
         if (stat(path, &st) || !S_ISREG(st.st_mode) || n_first == MAX_FILES) continue;
         (void)snprintf(first[n_first].name, sizeof first[0].name, "%.63s", e->d_name);
         (void)snprintf(live[n_first], sizeof live[0], "%.63s", e->d_name);
-        read_file(path, &first[n_first++]);
+        first[n_first].data = file_read(path, &first[n_first].n);
+        if (!first[n_first++].data) abort();
     }
     if (d) (void)closedir(d);
     n_files = n_first;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint8_t *read_all(const char *path, size_t *n)
+uint8_t *file_read(const char *path, size_t *n)
 {
     FILE *f = fopen(path, "rb");
     uint8_t *p = NULL;
@@ -29,7 +29,7 @@ static void write_all(const char *path, const uint8_t *p, size_t n)
 bool files_same(const char *a, const char *b)
 {
     size_t n, m;
-    uint8_t *p = read_all(a, &n), *q = read_all(b, &m);
+    uint8_t *p = file_read(a, &n), *q = file_read(b, &m);
     const bool same = p && q && n == m && !memcmp(p, q, n);
     free(p);
     free(q);
@@ -39,7 +39,7 @@ bool files_same(const char *a, const char *b)
 void file_copy(const char *from, const char *to)
 {
     size_t n;
-    uint8_t *p = read_all(from, &n);
+    uint8_t *p = file_read(from, &n);
     if (!p) abort();
     write_all(to, p, n);
     free(p);
@@ -76,7 +76,7 @@ void file_copy_dirty(const char *from, const char *to, size_t n, uint64_t seed)
     struct sm_gguf *g;
     smol_error err = {0};
     size_t size;
-    uint8_t *p = read_all(from, &size);
+    uint8_t *p = file_read(from, &size);
     if (!p || sm_gguf_open(&g, from, &err) != SMOL_OK) abort();
     uint8_t *q = realloc(p, size + n), *covered = calloc(1, size + n);
     if (!q || !covered) abort();
@@ -101,7 +101,7 @@ void file_split(const char *from, const char *to, unsigned n)
     smol_error err = {0};
     size_t size;
     char path[600];
-    uint8_t *p = read_all(from, &size);
+    uint8_t *p = file_read(from, &size);
     if (!p || sm_gguf_open(&g, from, &err) != SMOL_OK) abort();
     const size_t n_tensors = sm_gguf_n_tensors(g);
     for (unsigned part = 0; part < n; part++) {

@@ -6,6 +6,8 @@
 
 #include "store/pack.h"
 
+/* All of a file, from malloc; NULL: it cannot be opened. */
+uint8_t *file_read(const char *path, size_t *n);
 bool files_same(const char *a, const char *b);
 void file_copy(const char *from, const char *to); /* aborts on failure */
 uint64_t file_bytes(const char *path);

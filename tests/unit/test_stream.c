@@ -87,11 +87,9 @@ static bool use(struct set *o, const struct sm_weight *w, const struct sm_gguf *
 /* The plain file, in memory and as tensors. */
 static uint8_t *load_plain(const char *path, struct sm_gguf **g)
 {
-    const size_t n = (size_t)file_bytes(path);
-    uint8_t *file = malloc(n);
-    FILE *f = fopen(path, "rb");
-    if (!file || !f || fread(file, 1, n, f) != n || sm_gguf_open(g, path, &err) != SMOL_OK) abort();
-    (void)fclose(f);
+    size_t n;
+    uint8_t *file = file_read(path, &n);
+    if (!file || sm_gguf_open(g, path, &err) != SMOL_OK) abort();
     return file;
 }
 
