@@ -202,7 +202,7 @@ static void predict(struct sm_graph *g, uint32_t first, uint32_t row0)
         const struct sm_router *r = &moe->router;
         struct sm_ahead_guess *q = &a->guess[pool * SM_AHEAD_MAX + distance[i]];
         if (moe->router_b)
-            g->kern->add(a->logits[i], (const float *)(const void *)moe->router_b->data, r->n_expert);
+            g->kern->add(a->logits[i], sm_floats_of(moe->router_b), r->n_expert);
         q->row = row0 + distance[i];
         q->n = r->n_used < SM_AHEAD_RANKS ? r->n_used : SM_AHEAD_RANKS;
         sm_route_rank(g->kern, r, sm_pager_held(g->store, pool), a->logits[i], q->id, q->n);

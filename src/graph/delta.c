@@ -47,11 +47,6 @@ void sm_delta_hold_layout(const struct sm_delta *d, struct sm_arena *a, struct s
     st->held = SM_ARENA_NEW(a, float, (size_t)cap * map_row(d).z);
 }
 
-static const float *values(const struct sm_weight *w)
-{
-    return (const float *)(const void *)w->data;
-}
-
 /* One batch on its way through a layer. */
 struct job {
     struct sm_graph *g;
@@ -81,10 +76,8 @@ static void project(struct job *j, struct sm_rows *in)
         {d->wqkv, 0}, {d->wq, 0}, {d->wk, d->n_k * d->dk}, {d->wv, 2 * d->n_k * d->dk},
         {d->wz, j->map.z}, {d->wdecay, j->map.decay}, {d->wbeta, j->map.beta}};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        const struct sm_weight *w = parts[i].w;
-        if (w)
-            p[n++] = sm_graph_product(j->g, w->type, w->x8, w->n_in, w->n_out, w->data, in,
-                                      row + parts[i].at, j->map.all);
+        if (parts[i].w)
+            p[n++] = sm_graph_weight(j->g, parts[i].w, in, row + parts[i].at, j->map.all);
     }
     sm_graph_products(j->g, p, n);
 }
@@ -115,7 +108,7 @@ static void convolve(void *arg, uint32_t item, unsigned worker)
     }
     const struct sm_conv c = {.y = token_row(j, 0) + at, .ldy = j->map.all, .x = j->rows + at,
                               .ldx = j->map.all,
-                              .w = values(d->conv[part]) + (size_t)(at - first) * d->taps,
+                              .w = sm_floats_of(d->conv[part]) + (size_t)(at - first) * d->taps,
                               .n_tok = j->n_tok, .taps = d->taps, .silu = true,
                               .n = last - at < CONV_BLOCK ? last - at : CONV_BLOCK};
     j->g->kern->conv(&c);
@@ -152,7 +145,7 @@ static float l2_norm(const struct sm_kern *k, float *x, uint32_t n, float eps, f
 static void kda_factors(const struct job *j, float *f, uint32_t head)
 {
     const struct sm_delta *d = j->d;
-    const float a = values(d->a)[head], *dt = values(d->dt) + (size_t)head * d->dk;
+    const float a = sm_floats_of(d->a)[head], *dt = sm_floats_of(d->dt) + (size_t)head * d->dk;
     for (uint32_t i = 0; i < d->dk; i++) f[i] = -(a * (f[i] + dt[i]));
     j->g->kern->exp(f, f, d->dk);
     for (uint32_t i = 0; i < d->dk; i++) f[i] = d->bound / (1.0f + f[i]);
@@ -166,6 +159,7 @@ static void prepare_token(void *arg, uint32_t t, unsigned worker)
     const struct sm_kern *k = j->g->kern;
     const float scale = (float)(1 / sqrt((double)d->dk));
     float *row = token_row(j, t), *decay = row + j->map.decay, *beta = row + j->map.beta;
+    const float *dt = sm_floats_of(d->dt), *a = sm_floats_of(d->a);
     (void)worker;
     for (uint32_t h = 0; h < 2 * d->n_k; h++)
         if (!isfinite(l2_norm(k, row + (size_t)h * d->dk, d->dk, d->eps, h < d->n_k ? scale : 1)))
@@ -173,7 +167,7 @@ static void prepare_token(void *arg, uint32_t t, unsigned worker)
     for (uint32_t h = 0; h < d->n_v; h++) {
         beta[h] = sm_sigmoid_f32(beta[h]);
         if (d->kda) kda_factors(j, decay + (size_t)h * d->dk, h);
-        else decay[h] = sm_exp_f32(sm_softplus_f32(decay[h] + values(d->dt)[h]) * values(d->a)[h]);
+        else decay[h] = sm_exp_f32(sm_softplus_f32(decay[h] + dt[h]) * a[h]);
     }
 }
 
@@ -221,7 +215,7 @@ static void finish_token(void *arg, uint32_t t, unsigned worker)
     (void)worker;
     for (uint32_t h = 0; h < d->n_v; h++) {
         float *head = y + (size_t)h * d->dv;
-        if (!isfinite(k->rms_norm(head, head, values(d->norm), d->dv, d->eps)))
+        if (!isfinite(k->rms_norm(head, head, sm_floats_of(d->norm), d->dv, d->eps)))
             atomic_store_explicit(&j->bad, 1, memory_order_relaxed);
     }
     if (d->kda) k->sigmoid_mul(y, z, y, n);

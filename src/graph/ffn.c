@@ -54,9 +54,7 @@ void sm_ffn_run(struct sm_graph *g, const struct sm_ffn *f, struct sm_rows *in, 
 {
     const uint32_t n = f->gate->n_out, ld = sm_pad8(n);
     const struct sm_product p[2] = {
-        sm_graph_product(g, f->gate->type, f->gate->x8, f->gate->n_in, n, f->gate->data, in,
-                         g->gate, ld),
-        sm_graph_product(g, f->up->type, f->up->x8, f->up->n_in, n, f->up->data, in, g->up, ld)};
+        sm_graph_weight(g, f->gate, in, g->gate, ld), sm_graph_weight(g, f->up, in, g->up, ld)};
     sm_graph_products(g, p, 2);
     struct gate_job j = {g->kern, &f->form, g->hidden.x, g->gate, g->up, n};
     sm_graph_for(g, in->n_tok, gate_row, &j);

@@ -21,17 +21,6 @@ static struct row_map map_row(const struct sm_gqa *a)
 
 uint32_t sm_gqa_row(const struct sm_gqa *a) { return map_row(a).all; }
 
-static const float *values(const struct sm_weight *w)
-{
-    return w ? (const float *)(const void *)w->data : NULL;
-}
-
-static struct sm_product project(struct sm_graph *g, const struct sm_weight *w, struct sm_rows *in,
-                                 float *y, size_t ldy)
-{
-    return sm_graph_product(g, w->type, w->x8, w->n_in, w->n_out, w->data, in, y, ldy);
-}
-
 /* ---- after the projection: bias, norm, rotation, store ---------------------------------------- */
 
 struct token_job {
@@ -56,7 +45,7 @@ static void finish_heads(struct token_job *j, float *x, uint32_t n_head, uint32_
     bool finite = true;
     for (uint32_t h = 0; norm && h < (a->norm_rows ? 1 : n_head); h++) {
         float *head = x + (size_t)h * step;
-        finite &= isfinite(k->rms_norm(head, head, values(norm), n, a->eps)) != 0;
+        finite &= isfinite(k->rms_norm(head, head, sm_floats_of(norm), n, a->eps)) != 0;
     }
     if (!finite) atomic_store_explicit(&j->bad, 1, memory_order_relaxed);
     for (uint32_t h = 0; h < n_head; h++)
@@ -82,9 +71,9 @@ static void finish_token(void *arg, uint32_t t, unsigned worker)
     float *q = j->g->qkv + (size_t)t * j->map.all, *k = q + j->map.k, *v = q + j->map.v;
     const float *cs = j->g->rope_cs + (size_t)t * a->rope->n_rot;
     (void)worker;
-    if (a->bq) kern->add(q, values(a->bq), (size_t)a->n_head * a->dk);
-    if (a->bk) kern->add(k, values(a->bk), (size_t)a->n_kv * a->dk);
-    if (a->bv) kern->add(v, values(a->bv), (size_t)a->n_kv * a->dv);
+    if (a->bq) kern->add(q, sm_floats_of(a->bq), (size_t)a->n_head * a->dk);
+    if (a->bk) kern->add(k, sm_floats_of(a->bk), (size_t)a->n_kv * a->dk);
+    if (a->bv) kern->add(v, sm_floats_of(a->bv), (size_t)a->n_kv * a->dv);
     finish_heads(j, q, a->n_head, q_step(a), a->q_norm, cs);
     finish_heads(j, k, a->n_kv, a->dk, a->k_norm, cs);
     if (!j->kv->ring) store_token(j, t);
@@ -143,17 +132,17 @@ void sm_gqa_run(struct sm_graph *g, const struct sm_gqa *a, struct sm_kv_cache *
         .g = g, .a = a, .kv = kv, .map = map_row(a), .pos0 = pos0,
         .core = {.n_head = a->n_head, .n_kv = a->n_kv, .dk = a->dk, .dv = a->dv,
                  .window = a->window, .scale = (float)(1 / sqrt((double)a->dk)),
-                 .sinks = values(a->sinks)}};
+                 .sinks = sm_floats_of(a->sinks)}};
     const size_t ld = j.map.all;
     struct sm_product p[3];
     assert(kv->ring || pos0 + in->n_tok <= kv->capacity);
     if (a->wqkv) {
-        p[0] = project(g, a->wqkv, in, g->qkv, ld);
+        p[0] = sm_graph_weight(g, a->wqkv, in, g->qkv, ld);
         sm_graph_products(g, p, 1);
     } else {
-        p[0] = project(g, a->wq, in, g->qkv, ld);
-        p[1] = project(g, a->wk, in, g->qkv + j.map.k, ld);
-        p[2] = project(g, a->wv, in, g->qkv + j.map.v, ld);
+        p[0] = sm_graph_weight(g, a->wq, in, g->qkv, ld);
+        p[1] = sm_graph_weight(g, a->wk, in, g->qkv + j.map.k, ld);
+        p[2] = sm_graph_weight(g, a->wv, in, g->qkv + j.map.v, ld);
         sm_graph_products(g, p, 3);
     }
     sm_graph_for(g, in->n_tok, finish_token, &j);

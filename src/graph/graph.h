@@ -100,6 +100,12 @@ void sm_graph_layout(struct sm_graph *g, struct sm_arena *a, unsigned n_threads)
 
 /* ---- rows and products (linear.c) ------------------------------------------------------------ */
 
+/* The values of an F32 weight; NULL for NULL. */
+static inline const float *sm_floats_of(const struct sm_weight *w)
+{
+    return w ? (const float *)(const void *)w->data : NULL;
+}
+
 /* View scratch as the input of matrices: n_tok rows of n floats. */
 struct sm_rows sm_rows_of(const struct sm_scratch_rows *s, uint32_t n_tok, uint32_t n);
 /* n_tok rows of `rows` from row `first`; forms that were made are shared. */
@@ -129,6 +135,9 @@ void sm_graph_products(struct sm_graph *g, const struct sm_product *p, unsigned 
 struct sm_product sm_graph_product(struct sm_graph *g, uint32_t type, bool x8, uint32_t n_in,
                                    uint32_t n_out, const uint8_t *data, struct sm_rows *in,
                                    float *y, size_t ldy);
+/* The same for all of a weight. */
+struct sm_product sm_graph_weight(struct sm_graph *g, const struct sm_weight *w, struct sm_rows *in,
+                                  float *y, size_t ldy);
 /* y = W in (+ bias when not NULL) for a resident weight. */
 void sm_graph_linear(struct sm_graph *g, const struct sm_weight *w, const struct sm_weight *bias,
                      struct sm_rows *in, float *y, size_t ldy);

@@ -164,6 +164,12 @@ struct sm_product sm_graph_product(struct sm_graph *g, uint32_t type, bool x8, u
     return p;
 }
 
+struct sm_product sm_graph_weight(struct sm_graph *g, const struct sm_weight *w, struct sm_rows *in,
+                                  float *y, size_t ldy)
+{
+    return sm_graph_product(g, w->type, w->x8, w->n_in, w->n_out, w->data, in, y, ldy);
+}
+
 struct bias_job { const struct sm_kern *kern; float *y; size_t ldy; const float *b; uint32_t n; };
 
 static void add_bias(void *arg, uint32_t t, unsigned worker)
@@ -176,11 +182,10 @@ static void add_bias(void *arg, uint32_t t, unsigned worker)
 void sm_graph_linear(struct sm_graph *g, const struct sm_weight *w, const struct sm_weight *bias,
                      struct sm_rows *in, float *y, size_t ldy)
 {
-    const struct sm_product p =
-        sm_graph_product(g, w->type, w->x8, w->n_in, w->n_out, w->data, in, y, ldy);
+    const struct sm_product p = sm_graph_weight(g, w, in, y, ldy);
     sm_graph_products(g, &p, 1);
     if (bias) {
-        struct bias_job j = {g->kern, y, ldy, (const float *)(const void *)bias->data, w->n_out};
+        struct bias_job j = {g->kern, y, ldy, sm_floats_of(bias), w->n_out};
         sm_graph_for(g, in->n_tok, add_bias, &j);
     }
 }
@@ -259,7 +264,7 @@ static void norm_row(void *arg, uint32_t t, unsigned worker)
 void sm_graph_rms_norm(struct sm_graph *g, float *out, const float *x, const struct sm_weight *w,
                        uint32_t n_tok, uint32_t n, float eps)
 {
-    struct norm_job j = {g->kern, out, x, (const float *)(const void *)w->data, n, eps, 0};
+    struct norm_job j = {g->kern, out, x, sm_floats_of(w), n, eps, 0};
     sm_graph_for(g, n_tok, norm_row, &j);
     if (j.bad && g->bad_layer < 0) g->bad_layer = g->layer;
 }

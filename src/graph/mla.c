@@ -31,17 +31,6 @@ struct mla_job {
     atomic_int bad;
 };
 
-static const float *values(const struct sm_weight *w)
-{
-    return (const float *)(const void *)w->data;
-}
-
-static struct sm_product project(struct sm_graph *g, const struct sm_weight *w, struct sm_rows *in,
-                                 float *y, size_t ldy)
-{
-    return sm_graph_product(g, w->type, w->x8, w->n_in, w->n_out, w->data, in, y, ldy);
-}
-
 /* Queries, the latent row and the gates of all tokens. */
 static void project_all(struct mla_job *j, struct sm_rows *in)
 {
@@ -50,15 +39,15 @@ static void project_all(struct mla_job *j, struct sm_rows *in)
     const size_t ld = j->map.all;
     struct sm_product p[3];
     unsigned n = 0;
-    p[n++] = project(g, a->wkv_a, in, g->qkv, ld);
-    if (a->gate) p[n++] = project(g, a->gate, in, g->qkv + j->map.gate, ld);
+    p[n++] = sm_graph_weight(g, a->wkv_a, in, g->qkv, ld);
+    if (a->gate) p[n++] = sm_graph_weight(g, a->gate, in, g->qkv + j->map.gate, ld);
     if (a->wq) {
-        p[n++] = project(g, a->wq, in, g->qkv + j->map.q, ld);
+        p[n++] = sm_graph_weight(g, a->wq, in, g->qkv + j->map.q, ld);
         sm_graph_products(g, p, n);
         return;
     }
     const uint32_t rank = a->wq_a->n_out;
-    p[n++] = project(g, a->wq_a, in, g->lora.x, sm_pad8(rank));
+    p[n++] = sm_graph_weight(g, a->wq_a, in, g->lora.x, sm_pad8(rank));
     sm_graph_products(g, p, n);
     sm_graph_rms_norm(g, g->lora.x, g->lora.x, a->q_norm, in->n_tok, rank, a->eps);
     struct sm_rows low = sm_rows_of(&g->lora, in->n_tok, rank);
@@ -76,7 +65,7 @@ static void finish_token(void *arg, uint32_t t, unsigned worker)
     void (*rotate)(float *, const float *, size_t) =
         a->rope->adjacent ? k->rope_adjacent : k->rope_half;
     (void)worker;
-    if (!isfinite(k->rms_norm(latent, latent, values(a->kv_norm), a->n_latent, a->eps)))
+    if (!isfinite(k->rms_norm(latent, latent, sm_floats_of(a->kv_norm), a->n_latent, a->eps)))
         atomic_store_explicit(&j->bad, 1, memory_order_relaxed);
     rotate(latent + a->n_latent, cs, a->n_rot);
     for (uint32_t h = 0; h < a->n_head; h++)

@@ -255,7 +255,7 @@ static void add_scaled_shared(void *arg, uint32_t t, unsigned worker)
 {
     const struct shared_job *j = arg;
     const size_t at = (size_t)t * sm_pad8(j->in->n);
-    const float *w = (const float *)(const void *)j->m->shared_scale->data;
+    const float *w = sm_floats_of(j->m->shared_scale);
     const float scale = sm_sigmoid_f32(j->g->kern->dot(w, j->in->x + at, j->in->n));
     (void)worker;
     j->g->kern->axpy(j->g->acc + at, scale, j->y + at, j->in->n);

@@ -47,7 +47,7 @@ static void convolve(void *arg, uint32_t item, unsigned worker)
 {
     const struct conv_job *j = arg;
     const uint32_t n = j->c->n, at = item * CONV_BLOCK;
-    const float *kernel = (const float *)(const void *)j->c->kernel->data;
+    const float *kernel = sm_floats_of(j->c->kernel);
     const struct sm_conv c = {.y = j->g->attn.x + at, .ldy = sm_pad8(n), .x = j->g->qkv + at,
                               .ldx = sm_shortconv_row(j->c), .w = kernel + (size_t)at * j->c->taps,
                               .n_tok = j->n_tok, .taps = j->c->taps,

@@ -142,10 +142,8 @@ static void join_row(void *arg, uint32_t t, unsigned worker)
     const size_t at = (size_t)t * sm_pad8(E);
     float *row = j->g->attn.x + (size_t)t * sm_pad8(2 * E);
     (void)worker;
-    j->g->kern->rms_norm(row, j->g->x + at, (const float *)(const void *)x->token_norm->data, E,
-                         j->m->hp.eps);
-    j->g->kern->rms_norm(row + E, j->hidden + at, (const float *)(const void *)x->row_norm->data, E,
-                         j->m->hp.eps);
+    j->g->kern->rms_norm(row, j->g->x + at, sm_floats_of(x->token_norm), E, j->m->hp.eps);
+    j->g->kern->rms_norm(row + E, j->hidden + at, sm_floats_of(x->row_norm), E, j->m->hp.eps);
 }
 
 smol_status sm_model_next(const struct sm_model *m, struct sm_graph *g, struct sm_layer_state *st,

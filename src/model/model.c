@@ -72,18 +72,13 @@ void sm_model_free(struct sm_model *m)
     sm_mem_free(m, sizeof *m);
 }
 
-static const float *values(const struct sm_weight *w)
-{
-    return w ? (const float *)(const void *)w->data : NULL;
-}
-
 void sm_model_ready(struct sm_model *m)
 {
     struct sm_rope_params p = m->hp.rope;
-    p.factors = values(m->rope_factors);
+    p.factors = sm_floats_of(m->rope_factors);
     sm_rope_init(&m->rope, &p);
     for (uint32_t i = 0; i < sm_model_n_blocks(m); i++)
-        m->layers[i].moe.router.bias = values(m->layers[i].choice_bias);
+        m->layers[i].moe.router.bias = sm_floats_of(m->layers[i].choice_bias);
 }
 
 static uint32_t max_u32(uint32_t a, uint32_t b) { return a > b ? a : b; }
@@ -289,5 +284,5 @@ void sm_model_ahead(const struct sm_model *m, struct sm_look *a, uint32_t depth,
     sm_ahead_init(a, depth, n_moe(m), m->hp.n_embd, m->hp.n_expert, m->hp.eps, mem);
     for (uint32_t i = 0; i < m->hp.n_layer; i++)
         if (m->layers[i].is_moe)
-            sm_ahead_add(a, m->layers[i].moe.pool, &m->layers[i].moe, values(m->layers[i].ffn_norm));
+            sm_ahead_add(a, m->layers[i].moe.pool, &m->layers[i].moe, sm_floats_of(m->layers[i].ffn_norm));
 }
