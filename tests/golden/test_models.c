@@ -7,10 +7,9 @@
  * quantised kernels from exact arithmetic on the same file; where its own step is farther than that
  * (an expert near a tie flips under rounded activations), 1.5 x the distance of that step. */
 #include "json_read.h"
+#include "model_run.h"
 #include "tap.h"
-#include <smol/smol.h>
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,30 +52,6 @@ static const struct test_case cases[] = {
     {"qwen3-k256-tq2_0", true, 1.5 * 0.335},
 };
 
-static const char *source_dir(void)
-{
-    const char *d = getenv("SMOL_SRC");
-    return d ? d : ".";
-}
-
-static float *read_floats(const char *file, size_t *n)
-{
-    char path[512];
-    float *v = NULL;
-    *n = 0;
-    (void)snprintf(path, sizeof path, "%s/tests/data/golden/%s", source_dir(), file);
-    FILE *f = fopen(path, "rb");
-    if (!f) return NULL;
-    if (!fseek(f, 0, SEEK_END)) {
-        const long size = ftell(f);
-        rewind(f);
-        v = size > 0 ? malloc((size_t)size) : NULL;
-        if (v) *n = fread(v, sizeof *v, (size_t)size / sizeof *v, f);
-    }
-    (void)fclose(f);
-    return v;
-}
-
 struct golden {
     int32_t tokens[256], greedy[64], long_tokens[256];
     size_t n_tokens, n_greedy, n_long, n_vocab;
@@ -100,8 +75,8 @@ static bool read_golden(const struct test_case *c, struct golden *g)
     char why[128];
     size_t n;
     memset(g, 0, sizeof *g);
-    (void)snprintf(path, sizeof path, "%s/tests/data/golden/%s.json", source_dir(), c->name);
-    struct json_doc *doc = json_load(path, why, sizeof why);
+    (void)snprintf(name, sizeof name, "tests/data/golden/%s.json", c->name);
+    struct json_doc *doc = json_load(source_path(path, sizeof path, name), why, sizeof why);
     if (!doc) return false;
     const struct json *root = json_root(doc);
     g->n_tokens = ids_of(root, "tokens", g->tokens, 256);
@@ -109,34 +84,19 @@ static bool read_golden(const struct test_case *c, struct golden *g)
     g->n_long = ids_of(root, "long_tokens", g->long_tokens, 256);
     if (c->exact) g->n_own = ids_of(root, "greedy", g->own_greedy, 64);
     json_free(doc);
-    (void)snprintf(name, sizeof name, "%s.%s.f32", c->name, c->exact ? "exact" : "logits");
+    (void)snprintf(name, sizeof name, "tests/data/golden/%s.%s.f32", c->name,
+                   c->exact ? "exact" : "logits");
     g->logits = read_floats(name, &n);
     g->n_vocab = g->n_tokens ? n / g->n_tokens : 0;
-    (void)snprintf(name, sizeof name, "%s.%s.f32", c->name, c->exact ? "exact_greedy" : "greedy");
+    (void)snprintf(name, sizeof name, "tests/data/golden/%s.%s.f32", c->name,
+                   c->exact ? "exact_greedy" : "greedy");
     g->greedy_logits = read_floats(name, &n);
-    (void)snprintf(name, sizeof name, "%s.%s.f32", c->name, c->exact ? "exact_long" : "long");
+    (void)snprintf(name, sizeof name, "tests/data/golden/%s.%s.f32", c->name,
+                   c->exact ? "exact_long" : "long");
     g->long_last = read_floats(name, &n);
-    (void)snprintf(name, sizeof name, "%s.greedy.f32", c->name);
+    (void)snprintf(name, sizeof name, "tests/data/golden/%s.greedy.f32", c->name);
     if (c->exact) g->own_logits = read_floats(name, &n);
     return g->logits && g->greedy_logits && g->long_last && g->n_greedy && g->n_long;
-}
-
-static double distance(const float *a, const float *b, size_t n)
-{
-    double worst = 0;
-    for (size_t i = 0; i < n; i++) {
-        const double d = fabs((double)a[i] - (double)b[i]);
-        if (!(d <= worst)) worst = d;
-    }
-    return worst;
-}
-
-static int32_t best(const float *logits, size_t n)
-{
-    size_t b = 0;
-    for (size_t i = 1; i < n; i++)
-        if (logits[i] > logits[b]) b = i;
-    return (int32_t)b;
 }
 
 struct score { const struct golden *g; double worst; };
@@ -144,7 +104,7 @@ struct score { const struct golden *g; double worst; };
 static smol_status compare_row(void *arg, size_t pos, const float *logits)
 {
     struct score *s = arg;
-    const double d = distance(logits, s->g->logits + pos * s->g->n_vocab, s->g->n_vocab);
+    const double d = logits_distance(logits, s->g->logits + pos * s->g->n_vocab, s->g->n_vocab);
     if (!(d <= s->worst)) s->worst = d;
     return SMOL_OK;
 }
@@ -154,7 +114,7 @@ static double step_limit(const struct test_case *c, const struct golden *g, size
 {
     if (!g->own_logits || i == 0 || memcmp(g->own_greedy, g->greedy, i * sizeof *g->greedy))
         return c->limit;
-    const double own = distance(g->own_logits + (i - 1) * g->n_vocab,
+    const double own = logits_distance(g->own_logits + (i - 1) * g->n_vocab,
                                 g->greedy_logits + (i - 1) * g->n_vocab, g->n_vocab);
     return own > c->limit ? 1.5 * own : c->limit;
 }
@@ -171,10 +131,10 @@ static void check_greedy(const struct test_case *c, const struct golden *g, smol
         const float *want = i ? g->greedy_logits + (i - 1) * g->n_vocab
                               : g->logits + (g->n_tokens - 1) * g->n_vocab;
         const float *have = smol_session_logits(s);
-        const double d = distance(have, want, g->n_vocab), limit = step_limit(c, g, i);
+        const double d = logits_distance(have, want, g->n_vocab), limit = step_limit(c, g, i);
         if (!(d <= worst)) worst = d;
         if (!(d <= limit)) far++;
-        const int32_t b = best(have, g->n_vocab);
+        const int32_t b = logits_best(have, g->n_vocab);
         if (b != g->greedy[i] && want[g->greedy[i]] - want[b] > (float)(2 * limit)) wrong++;
         if (c->limit <= 1e-3 && b != g->greedy[i]) wrong++;
         ok = smol_session_append(s, g->greedy[i], &err) == SMOL_OK;
@@ -191,7 +151,7 @@ static void check_return(const struct test_case *c, const struct golden *g, smol
     double d = 1e9;
     if (smol_session_sync(s, g->tokens, g->n_tokens, &err) == SMOL_OK &&
         smol_session_sync(s, g->tokens, half, &err) == SMOL_OK)
-        d = distance(smol_session_logits(s), g->logits + (half - 1) * g->n_vocab, g->n_vocab);
+        d = logits_distance(smol_session_logits(s), g->logits + (half - 1) * g->n_vocab, g->n_vocab);
     TAP_OK(d <= c->limit, "%s: back to half of the prompt, logits within %.3g of %.3g %s", c->name,
            d, c->limit, err.msg);
 }
@@ -199,7 +159,7 @@ static void check_return(const struct test_case *c, const struct golden *g, smol
 static void check_model(const struct test_case *c)
 {
     struct golden g;
-    char path[512];
+    char path[512], name[128];
     smol_model *m = NULL;
     smol_session *s = NULL;
     smol_error err = {0};
@@ -212,8 +172,8 @@ static void check_model(const struct test_case *c)
     p.kv = SMOL_KV_F32;
     p.logit_rows = 4;
     p.threads = 2;
-    (void)snprintf(path, sizeof path, "%s/tests/data/models/rand-%s.gguf", source_dir(), c->name);
-    if (smol_model_open(&m, path, &p, &err) != SMOL_OK ||
+    (void)snprintf(name, sizeof name, "tests/data/models/rand-%s.gguf", c->name);
+    if (smol_model_open(&m, source_path(path, sizeof path, name), &p, &err) != SMOL_OK ||
         smol_session_new(&s, m, &err) != SMOL_OK) {
         TAP_OK(false, "%s: opens: %s", c->name, err.msg);
     } else {
@@ -223,7 +183,7 @@ static void check_model(const struct test_case *c)
                "%s: prompt logits within %.3g of %.3g %s", c->name, sc.worst, c->limit, err.msg);
         check_greedy(c, &g, s);
         const bool read = smol_session_sync(s, g.long_tokens, g.n_long, &err) == SMOL_OK;
-        const double d = read ? distance(smol_session_logits(s), g.long_last, g.n_vocab) : 1e9;
+        const double d = read ? logits_distance(smol_session_logits(s), g.long_last, g.n_vocab) : 1e9;
         TAP_OK(d <= c->limit, "%s: last logits of a long prompt within %.3g of %.3g %s", c->name, d,
                c->limit, err.msg);
         check_return(c, &g, s);

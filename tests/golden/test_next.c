@@ -15,33 +15,6 @@
 
 #define CHAIN 4
 
-static float *read_floats(const char *name, const char *suffix, size_t *n)
-{
-    char path[512], rel[128];
-    float *v = NULL;
-    long size = 0;
-    *n = 0;
-    (void)snprintf(rel, sizeof rel, "tests/data/golden/%s%s", name, suffix);
-    FILE *f = fopen(source_path(path, sizeof path, rel), "rb");
-    if (!f) return NULL;
-    if (!fseek(f, 0, SEEK_END)) size = ftell(f);
-    rewind(f);
-    if (size > 0) v = malloc((size_t)size);
-    if (v) *n = fread(v, sizeof *v, (size_t)size / sizeof *v, f);
-    (void)fclose(f);
-    return v;
-}
-
-static double distance(const float *a, const float *b, size_t n)
-{
-    double worst = 0;
-    for (size_t i = 0; i < n; i++) {
-        const double d = fabs((double)a[i] - (double)b[i]);
-        if (!(d <= worst)) worst = d;
-    }
-    return worst;
-}
-
 static smol_params params(void)
 {
     smol_params p;
@@ -74,9 +47,11 @@ static bool read_recorded(const char *name, struct recorded *r)
     for (size_t i = 0; i < CHAIN; i++)
         r->chain[i] = (int32_t)json_int(json_at(json_get(mtp, "chain"), i), -1);
     json_free(doc);
-    r->rows = read_floats(name, ".mtp.f32", &n);
+    (void)snprintf(rel, sizeof rel, "tests/data/golden/%s.mtp.f32", name);
+    r->rows = read_floats(rel, &n);
     r->n_vocab = r->n_tokens ? n / r->n_tokens : 0;
-    r->chained = read_floats(name, ".mtp_chain.f32", &n);
+    (void)snprintf(rel, sizeof rel, "tests/data/golden/%s.mtp_chain.f32", name);
+    r->chained = read_floats(rel, &n);
     return r->rows && r->chained && r->n_vocab && n == CHAIN * r->n_vocab;
 }
 
@@ -92,7 +67,7 @@ static void check_rows(struct sm_engine *e, const struct recorded *r, const char
         e->tokens[p] = r->tokens[p];
         ok = sm_next_draft(e, p, 1, &out, &n, &err) == SMOL_OK && n == 1;
         if (ok) {
-            const double d = distance(e->graph.logits, r->rows + p * r->n_vocab, r->n_vocab);
+            const double d = logits_distance(e->graph.logits, r->rows + p * r->n_vocab, r->n_vocab);
             if (!(d <= worst)) worst = d;
         }
         ok = ok && sm_engine_run(e, &r->tokens[p], 1, p, false, &err) == SMOL_OK;
@@ -116,7 +91,7 @@ static void check_chain(struct sm_engine *e, const struct recorded *r, const cha
         ok = sm_next_draft(e, n, len, out, &got, &err) == SMOL_OK && got == len;
         if (!ok) break;
         for (uint32_t i = 0; i < len; i++) wrong += out[i] != r->chain[i];
-        const double d = distance(e->graph.logits, r->chained + (len - 1) * r->n_vocab, r->n_vocab);
+        const double d = logits_distance(e->graph.logits, r->chained + (len - 1) * r->n_vocab, r->n_vocab);
         if (!(d <= worst)) worst = d;
     }
     TAP_OK(ok && wrong == 0 && worst <= 1e-3,
@@ -153,14 +128,6 @@ static void check_model(const char *name)
     free(r.chained);
 }
 
-static int32_t best(const float *l, size_t n)
-{
-    size_t b = 0;
-    for (size_t i = 1; i < n; i++)
-        if (l[i] > l[b]) b = i;
-    return (int32_t)b;
-}
-
 #define WINDOW 512u
 #define PASS 8u
 
@@ -177,7 +144,7 @@ static bool count_window(struct sm_engine *e, const int32_t *tokens, size_t *rig
     for (uint32_t at = 0; at < WINDOW; at += PASS) {
         if (sm_engine_try(e, tokens + at, PASS, at, err) != SMOL_OK) return false;
         sm_engine_keep(e, PASS);
-        for (uint32_t i = 0; i < PASS; i++) main_best[i] = best(e->graph.logits + i * ld, V);
+        for (uint32_t i = 0; i < PASS; i++) main_best[i] = logits_best(e->graph.logits + i * ld, V);
         for (uint32_t i = 0; i < PASS; i++) {
             if (sm_next_draft(e, at + i, 1, &out, &got, err) != SMOL_OK || got != 1) return false;
             /* positions 1 .. 510, as they were recorded */

@@ -91,14 +91,6 @@ static void check_misses(const struct json *routing)
     }
 }
 
-static int32_t best(const float *l, size_t n)
-{
-    size_t b = 0;
-    for (size_t i = 1; i < n; i++)
-        if (l[i] > l[b]) b = i;
-    return (int32_t)b;
-}
-
 /* Follow the recorded greedy text of one prompt; returns tokens that differ at a clear margin. */
 static size_t follow(smol_model *m, smol_session *s, const struct json *prompt, size_t *n_steps,
                      smol_error *err)
@@ -111,7 +103,7 @@ static size_t follow(smol_model *m, smol_session *s, const struct json *prompt, 
     if (smol_session_sync(s, t, n, err) != SMOL_OK) return SIZE_MAX;
     for (size_t i = 0; i < json_len(ids) && i < json_len(margins); i++) {
         const int32_t want = (int32_t)json_int(json_at(ids, i), -1);
-        const int32_t have = best(smol_session_logits(s), smol_model_n_vocab(m));
+        const int32_t have = logits_best(smol_session_logits(s), smol_model_n_vocab(m));
         if (have != want && json_num(json_at(margins, i), 0) > 0.1) wrong++;
         ++*n_steps;
         if (smol_session_append(s, want, err) != SMOL_OK) return SIZE_MAX;

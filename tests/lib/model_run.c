@@ -34,6 +34,40 @@ bool file_exists(const char *path)
     return f != NULL;
 }
 
+float *read_floats(const char *relative, size_t *n)
+{
+    char path[512];
+    float *v = NULL;
+    long size = 0;
+    *n = 0;
+    FILE *f = fopen(source_path(path, sizeof path, relative), "rb");
+    if (!f) return NULL;
+    if (!fseek(f, 0, SEEK_END)) size = ftell(f);
+    rewind(f);
+    if (size > 0) v = malloc((size_t)size);
+    if (v) *n = fread(v, sizeof *v, (size_t)size / sizeof *v, f);
+    (void)fclose(f);
+    return v;
+}
+
+double logits_distance(const float *a, const float *b, size_t n)
+{
+    double worst = 0;
+    for (size_t i = 0; i < n; i++) {
+        const double d = fabs((double)a[i] - (double)b[i]);
+        if (!(d <= worst)) worst = d;
+    }
+    return worst;
+}
+
+int32_t logits_best(const float *logits, size_t n)
+{
+    size_t b = 0;
+    for (size_t i = 1; i < n; i++)
+        if (logits[i] > logits[b]) b = i;
+    return (int32_t)b;
+}
+
 struct copy { float *out; size_t n_vocab; };
 
 static smol_status copy_row(void *arg, size_t pos, const float *logits)

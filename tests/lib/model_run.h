@@ -15,6 +15,12 @@ bool file_exists(const char *path);
 float *model_logits(const char *path, const smol_params *p, const int32_t *tokens, size_t n,
                     size_t *n_vocab, smol_error *err);
 
+/* The numbers of a file below the source root, malloc'ed; NULL: none. */
+float *read_floats(const char *relative, size_t *n);
+/* The largest difference of n logits, NaN when there is one; the index of the best of them. */
+double logits_distance(const float *a, const float *b, size_t n);
+int32_t logits_best(const float *logits, size_t n);
+
 /* Perplexity of a text by the half-window rule, windows of `window` tokens, and the share of expert
  * uses that missed. */
 struct model_score { double perplexity, miss_rate; size_t n_tokens, n_scored; };
