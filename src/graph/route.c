@@ -62,18 +62,12 @@ static void weigh(const struct sm_router *r, const float *s, const uint16_t *ids
         for (uint32_t i = 0; i < k; i++) w[i] = w[i] * r->scale;
 }
 
-static void choose(const struct sm_kern *k, const struct sm_router *r, const uint8_t *held,
+void sm_route_rank(const struct sm_kern *k, const struct sm_router *r, const uint8_t *held,
                    float *logits, uint16_t *ids, uint32_t n)
 {
     const struct sm_choice c = {r->n_expert, r->n_used, r->n_group, r->n_group_used, r->bias};
     score_all(k, r, logits);
     sm_choose(&c, &r->lever, held, logits, ids, n);
-}
-
-void sm_route_rank(const struct sm_kern *k, const struct sm_router *r, const uint8_t *held,
-                   float *logits, uint16_t *ids, uint32_t n)
-{
-    choose(k, r, held, logits, ids, n);
 }
 
 static void sort_ids(uint16_t *ids, uint32_t n)
@@ -89,7 +83,7 @@ static void sort_ids(uint16_t *ids, uint32_t n)
 void sm_route(const struct sm_kern *k, const struct sm_router *r, const uint8_t *held, float *logits,
               uint16_t *ids, float *weights)
 {
-    choose(k, r, held, logits, ids, r->n_used);
+    sm_route_rank(k, r, held, logits, ids, r->n_used);
     sort_ids(ids, r->n_used);
     weigh(r, logits, ids, weights);
 }

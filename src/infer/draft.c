@@ -72,10 +72,10 @@ static struct best best_of(const struct sm_draft *d, const struct sm_draft_offer
         consider(d, SM_FROM_ORACLE, o->n_oracle < o->room ? o->n_oracle : o->room, &b);
         return b;
     }
-    if (d->mode != SM_DRAFT_MTP && o->n_lookup)
+    if (d->mode != SM_DRAFT_MTP && o->matched)
         consider(d, o->matched >= 5 ? SM_FROM_LOOKUP_SURE
                     : o->matched >= 3 ? SM_FROM_LOOKUP_LONG : SM_FROM_LOOKUP,
-                 o->n_lookup < o->room ? o->n_lookup : o->room, &b);
+                 o->room, &b);
     if (d->mode != SM_DRAFT_LOOKUP && d->have_next) consider(d, SM_FROM_NEXT, o->room, &b);
     return b;
 }
@@ -110,7 +110,6 @@ void sm_draft_timed(struct sm_draft *d, uint32_t n_tok, double ns)
     d->since_plain = n_tok == 1 ? 0 : d->since_plain + 1;
     d->n_plain += n_tok == 1;
     d->busy_ns += ns;
-    d->passes++;
     d->tokens++;
 }
 

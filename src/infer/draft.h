@@ -33,7 +33,7 @@ struct sm_draft {
     uint32_t since_plain;  /* passes since the last plain one */
     uint64_t n_plain;
     /* statistics */
-    uint64_t proposed, accepted, passes, tokens;
+    uint64_t proposed, accepted, tokens;
     double busy_ns;        /* of all passes and drafts */
 };
 
@@ -41,7 +41,7 @@ void sm_draft_init(struct sm_draft *d, enum sm_draft_mode mode, bool have_next);
 
 /* What could be proposed now. */
 struct sm_draft_offer {
-    uint32_t n_lookup, matched; /* tokens that followed the last place where `matched` tokens match */
+    uint32_t matched; /* tokens at the end of the text that an earlier place ends with; 0: none */
     uint32_t n_oracle;
     uint32_t room;              /* tokens that may still follow the next one */
 };

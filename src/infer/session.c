@@ -198,7 +198,6 @@ static smol_status propose(struct sm_session *s, uint32_t room, int32_t *out, ui
     if (s->oracle) o.n_oracle = s->n_oracle ? s->n_oracle - 1 : 0;
     else if (d->mode == SM_DRAFT_LOOKUP || d->mode == SM_DRAFT_AUTO)
         o.matched = sm_draft_lookup(e->tokens, s->n + 1, &at);
-    if (o.matched) o.n_lookup = SM_DRAFT_MAX;
     s->choice = sm_draft_choose(d, &o);
     if (!s->choice.n) return SMOL_OK;
     if (s->choice.source == SM_FROM_ORACLE) {

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define MAGIC "smolsess"
-#define VERSION 1u
+#define VERSION 2u
 #define BUFFER ((size_t)64 << 10)
 
 /* Numbers are little-endian, as in memory. */
@@ -16,11 +16,9 @@ struct header {
     char magic[8];
     uint32_t version, kv_type;
     uint64_t model;
-    uint32_t n_tokens, n_layer, n_vocab, ctx;
-    uint32_t have_logits, unused;
+    uint32_t n_tokens, n_layer, n_vocab, have_logits;
     uint64_t payload_bytes; /* between header and checksum */
-    uint64_t tokens_hash;
-    uint8_t room[56];
+    uint8_t room[72];
     uint64_t hash; /* of the bytes before it */
 };
 _Static_assert(sizeof(struct header) == 128, "as the file has it");
@@ -115,12 +113,10 @@ static smol_status make_header(const struct sm_session *s, struct header *h, smo
                          .n_tokens = s->n,
                          .n_layer = e->model->hp.n_layer,
                          .n_vocab = e->model->hp.n_vocab,
-                         .ctx = e->plan.ctx,
                          .have_logits = s->have_logits};
     memcpy(h->magic, MAGIC, sizeof h->magic);
     SM_TRY(sm_session_model(e, &h->model, err));
     h->payload_bytes = payload_bytes(e, s->n, s->have_logits);
-    h->tokens_hash = sm_hash64(e->tokens, s->n * sizeof *e->tokens, 0);
     h->hash = sm_hash64(h, offsetof(struct header, hash), 0);
     return SMOL_OK;
 }

@@ -116,8 +116,6 @@ bool sm_model_kv_fits(const struct sm_model *m, enum sm_kv_type type);
 size_t sm_model_kv_bytes(const struct sm_model *m, enum sm_kv_type type);
 /* Bytes of the rings of layers with a sliding window, for contexts up to ctx. */
 size_t sm_model_window_bytes(const struct sm_model *m, enum sm_kv_type type, uint32_t ctx);
-/* Bytes of recurrent state, whatever the context. */
-size_t sm_model_recur_bytes(const struct sm_model *m);
 /* After n positions: is all still there that position `to` <= n and later ones need? */
 bool sm_model_keeps(const struct sm_model *m, uint32_t n, uint32_t to);
 /* Bytes of the recurrent states, whatever the context; 0: the model has none. */

@@ -73,7 +73,7 @@ static void check_auto(void)
 
 static void check_modes(void)
 {
-    struct sm_draft_offer o = {.room = 100, .n_lookup = 8, .matched = 6};
+    struct sm_draft_offer o = {.room = 100, .matched = 6};
     struct sm_draft d;
     struct sm_draft_choice c;
     sm_draft_init(&d, SM_DRAFT_OFF, true);
