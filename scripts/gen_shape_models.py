@@ -159,6 +159,26 @@ def deepseek2():
     m.save()
 
 
+def deepseek2_ocr():
+    """deepseek2 without latent attention: one dense block, 6 experts, k = 2, two shared ones"""
+    m = mm.Maker("deepseek2-ocr", "deepseek2-ocr", 107, "deepseek-llm")
+    E, F, FE, H, n = 48, 64, 24, 4, 6
+    mm.common_keys(m, 3, E, F, H, H)
+    m.keys(rope__dimension_count=E // H, leading_dense_block_count=1, expert_feed_forward_length=FE,
+           expert_count=n, expert_used_count=2, expert_shared_count=2, expert_weights_scale=1.25)
+    m.ends()
+    for i in range(3):
+        b = "blk.%d." % i
+        attention(m, b, H, H, E // H, norms=False)
+        m.norm(b + "ffn_norm", E)
+        if i < 1:
+            m.dense_ffn(b, F)
+        else:
+            m.experts(b, n, FE, bias=False)
+            m.dense_ffn(b, 2 * FE, "_shexp")
+    m.save()
+
+
 def lfm2moe():
     """4 taps, 1 key/value head, no dense blocks, 11 experts, k = 1, attention first"""
     m = mm.Maker("lfm2moe", "shape-lfm2moe", 106, "lfm2")
@@ -182,7 +202,7 @@ def lfm2moe():
 
 
 MODELS = {f.__name__: f for f in (qwen3moe, olmoe, bailingmoe2, bailingmoe2_group, gpt_oss,
-                                  gpt_oss_window, deepseek2, lfm2moe)}
+                                  gpt_oss_window, deepseek2, deepseek2_ocr, lfm2moe)}
 
 if __name__ == "__main__":
     if len(sys.argv) < 2:

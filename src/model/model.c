@@ -9,7 +9,7 @@
 static const struct sm_arch *const archs[] = {
     &sm_arch_llama, &sm_arch_qwen3, &sm_arch_qwen3moe, &sm_arch_bailingmoe2, &sm_arch_olmoe,
     &sm_arch_gpt_oss, &sm_arch_deepseek2, &sm_arch_lfm2moe, &sm_arch_qwen35, &sm_arch_qwen35moe,
-    &sm_arch_bailingmoe3,
+    &sm_arch_bailingmoe3, &sm_arch_deepseek2_ocr,
 };
 #define N_ARCHS (sizeof archs / sizeof *archs)
 

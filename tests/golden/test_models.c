@@ -33,6 +33,7 @@ static const struct test_case cases[] = {
     {"gpt-oss", false, 1e-3},
     {"deepseek2", false, 1e-3},
     {"deepseek2-lite", false, 1e-3},
+    {"deepseek2-ocr", false, 1e-3},
     {"lfm2moe", false, 1e-3},
     {"qwen3-k256", true, 1e-3},
     {"shape-qwen3moe", false, 1e-3}, /* what is unusual: scripts/gen_shape_models.py */
