@@ -179,6 +179,53 @@ def deepseek2_ocr():
     m.save()
 
 
+def bailingmoe3():
+    """3 heads of 40 in recurrent blocks, queries without a low rank, no groups, 7 experts, k = 1"""
+    mm.bailingmoe3("shape-bailingmoe3", E=48, F=64, FE=24, n_exp=7, used=1, seed=108, H=3, Dk=40,
+                   plain=24, rot=8, Dv=40, R=16, main=3, q_rank=0, nextn=0, groups=1, gused=1)
+
+
+def qwen35moe():
+    """one key head for three value heads of 24, 3 taps, every second block attends with 1 key/value
+    head, 5 experts, k = 1, tied head"""
+    m = mm.Maker("qwen35moe", "shape-qwen35moe", 109, "qwen35")
+    E, FE, H, D, Hk, Hv, Ds, taps, n = 48, 24, 3, 24, 1, 3, 24, 3, 5
+    mm.common_keys(m, 3, E, 64, H, 1, base=1e7)
+    m.keys(attention__key_length=D, attention__value_length=D, rope__dimension_count=8,
+           rope__dimension_sections=[2, 1, 1, 0], full_attention_interval=2,
+           ssm__conv_kernel=taps, ssm__state_size=Ds, ssm__group_count=Hk, ssm__time_step_rank=Hv,
+           ssm__inner_size=Hv * Ds, expert_count=n, expert_used_count=1,
+           expert_feed_forward_length=FE, expert_shared_feed_forward_length=40)
+    m.ends(tied=True)
+    for i in range(3):
+        b = "blk.%d." % i
+        m.norm(b + "post_attention_norm", E)
+        if i % 2 == 0:
+            C = 2 * Hk * Ds + Hv * Ds
+            m.norm(b + "attn_norm", E)
+            m.mat(b + "attn_qkv", C, E)
+            m.mat(b + "attn_gate", Hv * Ds, E)
+            m.mat(b + "ssm_conv1d", C, taps, kind=mm.F32)
+            m.vec(b + "ssm_dt.bias", Hv, -1.0, 0.5)
+            m.vec(b + "ssm_a", Hv, -1.0, 0.3)
+            m.mat(b + "ssm_beta", Hv, E)
+            m.mat(b + "ssm_alpha", Hv, E)
+            m.norm(b + "ssm_norm", Ds)
+            m.mat(b + "ssm_out", E, Hv * Ds)
+        else:
+            m.norm(b + "attn_norm", E)
+            m.mat(b + "attn_q", 2 * H * D, E)
+            m.mat(b + "attn_k", D, E)
+            m.mat(b + "attn_v", D, E)
+            m.norm(b + "attn_q_norm", D)
+            m.norm(b + "attn_k_norm", D)
+            m.mat(b + "attn_output", E, H * D)
+        m.experts(b, n, FE, bias=False)
+        m.vec(b + "ffn_gate_inp_shexp.weight", E, 0.0, 0.3)
+        m.dense_ffn(b, 40, "_shexp")
+    m.save()
+
+
 def lfm2moe():
     """4 taps, 1 key/value head, no dense blocks, 11 experts, k = 1, attention first"""
     m = mm.Maker("lfm2moe", "shape-lfm2moe", 106, "lfm2")
@@ -202,7 +249,8 @@ def lfm2moe():
 
 
 MODELS = {f.__name__: f for f in (qwen3moe, olmoe, bailingmoe2, bailingmoe2_group, gpt_oss,
-                                  gpt_oss_window, deepseek2, deepseek2_ocr, lfm2moe)}
+                                  gpt_oss_window, deepseek2, deepseek2_ocr, bailingmoe3,
+                                  qwen35moe, lfm2moe)}
 
 if __name__ == "__main__":
     if len(sys.argv) < 2:

@@ -44,6 +44,8 @@ static const struct test_case cases[] = {
     {"shape-gpt-oss-window", false, 1e-3},
     {"shape-deepseek2", false, 1e-3},
     {"shape-lfm2moe", false, 1e-3},
+    {"shape-bailingmoe3", false, 1e-3},
+    {"shape-qwen35moe", false, 1e-3},
     {"bailingmoe2-k256-q2_k", true, 1.5 * 0.228},
     {"qwen3-k256-q1_0", true, 1.5 * 0.207},
     {"qwen3-k256-q2_k", true, 1.5 * 0.308},
