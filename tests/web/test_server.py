@@ -42,6 +42,7 @@ def test_basics(s):
     m = r.json["data"][0]
     tap.ok(m["id"] == "tiny-moe" and m["object"] == "model" and m["context_length"] == 512,
            "/v1/models", r.text)
+    tap.ok(abs(m["created"] - time.time()) < 600, "there since the server began", m)
     tap.ok(s.get("/v1/models/tiny-moe").json["id"] == "tiny-moe", "one model by name")
     refused("a model that is not there", s.get("/v1/models/gpt-9"), 404)
     r = s.get("/")

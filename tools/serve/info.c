@@ -26,7 +26,7 @@ static void write_model(struct sm_server *s, struct sm_json *j)
     sm_json_open(j, NULL, '{');
     sm_json_str(j, "id", s->config.model_name);
     sm_json_str(j, "object", "model");
-    sm_json_int(j, "created", (int64_t)(s->ns_start / 1000000000u));
+    sm_json_int(j, "created", s->s_started);
     sm_json_str(j, "owned_by", "smol");
     (void)pthread_mutex_lock(&s->mu);
     const bool loaded = s->loaded;

@@ -217,7 +217,8 @@ int sm_serve_run(const struct sm_serve_config *c)
 {
     struct sm_server s = {.config = *c,
                           .bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
-                          .ns_start = sm_serve_now_ns()};
+                          .ns_start = sm_serve_now_ns(),
+                          .s_started = (int64_t)time(NULL)};
     (void)pthread_mutex_init(&s.mu, NULL);
     (void)pthread_cond_init(&s.text_work, NULL);
     (void)pthread_cond_init(&s.decode_work, NULL);

@@ -140,6 +140,7 @@ struct sm_server {
     unsigned n_jobs;
     bool draining;
     uint64_t ns_start;
+    int64_t s_started; /* since 1970 */
 };
 
 /* Run until a signal ends it. Returns the exit code; sentences go to stderr. */
