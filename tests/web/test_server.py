@@ -3,6 +3,9 @@
 """smol serve from outside, with the standard library alone. usage: test_server.py --smol PROGRAM"""
 import json
 import os
+import re
+import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -11,7 +14,7 @@ import tempfile
 import threading
 import time
 
-from serving import MODEL, Server, Tap, smol_argument, until
+from serving import MODEL, ROOT, Server, Tap, smol_argument, until
 
 tap = Tap()
 smol = smol_argument()
@@ -172,6 +175,26 @@ def test_prefix(s):
     first_all = first["usage"]["total_tokens"]
     tap.ok(first_all - 2 <= cached < prompt and second["timings"]["prompt_n"] == prompt - cached,
            "a second turn reads only what is new", [u, first["usage"]])
+
+
+def same_but_for_time(text):
+    """What differs from run to run, left out."""
+    return re.sub(r'("id":"[a-z]+-|"created":|"[a-z_]*(?:_ms|_per_second)":)[0-9a-f.e+-]+', r"\1…", text)
+
+
+def test_readme():
+    """The transcript in the README is what comes out."""
+    with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as f:
+        shown = re.findall(r"^    \$ (curl .*)\n    (.*)$", f.read(), re.M)
+    if not shutil.which("curl"):
+        tap.skip("the README's transcript", "no curl")
+        return
+    with Server(smol, "--memory", "60M") as s:
+        for command, expected in shown:
+            out = subprocess.run(shlex.split(command.replace(":8080/", f":{s.port}/")), timeout=60,
+                                 capture_output=True, text=True).stdout.rstrip("\n")
+            tap.ok(same_but_for_time(out) == same_but_for_time(expected), "README: " + command[:60], out)
+    tap.ok(len(shown) == 2, "two calls of curl in the README")
 
 
 # ---- refusals -----------------------------------------------------------------------------------
@@ -506,6 +529,7 @@ def main():
         tap.ok(s.end() == 0, "exit 0")
     test_full()
     test_keys()
+    test_readme()
     test_ends()
     return tap.done()
 
