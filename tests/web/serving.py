@@ -134,7 +134,7 @@ class Server:
         return out
 
     def metric(self, name):
-        m = re.search(rf"^smol_{name} (\S+)$", self.get("/metrics").text, re.M)
+        m = re.search(rf"^smol_{re.escape(name)} (\S+)$", self.get("/metrics").text, re.M)
         return float(m.group(1)) if m else None
 
     def open_slow(self, **more):

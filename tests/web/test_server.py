@@ -361,6 +361,35 @@ def test_watchers(s):
     tap.ok(more < 500000, "1500 watchers that came and went", f"{more:.0f} bytes more")
 
 
+def test_budget():
+    """Whatever clients do, the server stays within a budget that leaves no room beside the plan."""
+    post = "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
+
+    def bytes_of(path, o):
+        body = json.dumps(o).encode()
+        return (post % (path, len(body))).encode() + body
+    with Server(smol, "--memory", "40M") as s:
+        longest = {"content": "a 1 . " * 170000}
+        wide = s.post("/tokenize", {"content": " " * 16}).json["tokens"]
+        refused("an answer that is too long", s.post("/tokenize", {**longest, "with_pieces": True}), 413)
+        refused("and of a long text", s.post("/detokenize", {"tokens": wide * 150000}), 413)
+        refused("a prompt of a megabyte", s.post("/v1/completions", {"prompt": longest["content"]}), 400,
+                "prompt", "context_length_exceeded")
+        request, deaf = bytes_of("/tokenize", {"content": longest["content"][:500000]}), []
+        for _ in range(12):  # a megabyte each that nobody reads
+            c = socket.create_connection(("127.0.0.1", s.port), timeout=30)
+            c.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            c.sendall(request)
+            deaf.append(c)
+        tap.ok(until(lambda: sum(s.metric("responses_total{class=\"%dxx\"}" % k) for k in (2, 4)) >= 15, 30),
+               "clients that do not read are answered")
+        tap.ok(s.chat(max_tokens=2).status == 200, "so are the others")
+        peak, budget = s.metric("memory_peak_bytes"), s.metric("memory_budget_bytes")
+        tap.ok(peak <= budget, f"peak {peak / 1048576:.1f} of {budget / 1048576:.0f} MiB")
+        for c in deaf:
+            c.close()
+
+
 def test_leaving(s):
     before = s.metric("cancelled_total")
     running = s.open_slow()
@@ -527,6 +556,7 @@ def main():
         test_leaving(s)
         test_watchers(s)
         tap.ok(s.end() == 0, "exit 0")
+    test_budget()
     test_full()
     test_keys()
     test_readme()

@@ -15,7 +15,7 @@ struct connection {
     struct sm_connections *all;
     struct bufferevent *b;
     uint64_t ns_reading; /* since when a request is awaited; 0: one is being answered */
-    bool surplus;        /* to be ended; its input counts no more */
+    bool surplus;        /* to be ended; what it holds counts no more */
 };
 
 struct sm_connections {
@@ -23,7 +23,8 @@ struct sm_connections {
     struct event *soon; /* sweeps when this round of events is over */
     struct connection *first;
     unsigned n;
-    size_t input_bytes; /* arrived and not taken, of all */
+    size_t input_bytes;  /* arrived and not taken, of all */
+    size_t output_bytes; /* to be sent, of all */
 };
 
 enum phase { ENDED, READING, ANSWERING };
@@ -40,6 +41,11 @@ static enum phase phase_of(const struct connection *k)
 static size_t input_of(const struct connection *k)
 {
     return evbuffer_get_length(bufferevent_get_input(k->b));
+}
+
+static size_t output_of(const struct connection *k)
+{
+    return evbuffer_get_length(bufferevent_get_output(k->b));
 }
 
 static void on_soon(evutil_socket_t fd, short what, void *arg)
@@ -72,6 +78,7 @@ static void give_up(struct connection *k)
 {
     k->surplus = true;
     k->all->input_bytes -= input_of(k);
+    k->all->output_bytes -= output_of(k);
     (void)bufferevent_disable(k->b, EV_READ);
     sweep_in(k->all, 0);
 }
@@ -100,12 +107,31 @@ static void on_input(struct evbuffer *in, const struct evbuffer_cb_info *info, v
     give_up(most);
 }
 
+/* Answers that nobody reads: likewise. */
+static void on_output(struct evbuffer *out, const struct evbuffer_cb_info *info, void *arg)
+{
+    struct connection *k = arg, *most = k;
+    struct sm_connections *c = k->all;
+    (void)out;
+    if (k->surplus) return;
+    c->output_bytes += info->n_added;
+    c->output_bytes -= info->n_deleted;
+    if (!info->n_added || c->output_bytes <= SM_SERVE_LEAVING_MAX) return;
+    for (struct connection *i = c->first; i; i = i->next)
+        if (!i->surplus && output_of(i) > output_of(most)) most = i;
+    give_up(most);
+}
+
 static void forget(struct sm_connections *c, struct connection **at)
 {
     struct connection *gone = *at;
     *at = gone->next;
     (void)evbuffer_remove_cb(bufferevent_get_input(gone->b), on_input, gone);
-    if (!gone->surplus) c->input_bytes -= input_of(gone);
+    (void)evbuffer_remove_cb(bufferevent_get_output(gone->b), on_output, gone);
+    if (!gone->surplus) {
+        c->input_bytes -= input_of(gone);
+        c->output_bytes -= output_of(gone);
+    }
     (void)bufferevent_decref(gone->b);
     free(gone);
     c->n--;
@@ -140,6 +166,7 @@ struct bufferevent *sm_connections_open(struct event_base *base, void *connectio
     k->b = b;
     k->all = c;
     (void)evbuffer_add_cb(bufferevent_get_input(b), on_input, k);
+    (void)evbuffer_add_cb(bufferevent_get_output(b), on_output, k);
     k->ns_reading = sm_serve_now_ns();
     if (c->n >= SM_SERVE_CONNECTIONS_MAX) forget_ended(c);
     if (c->n >= SM_SERVE_CONNECTIONS_MAX) give_up(k);

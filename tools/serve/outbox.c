@@ -28,7 +28,7 @@ static bool append(struct sm_job *j, const char *bytes, size_t n)
     const size_t most = j->stream ? SM_SERVE_OUT_MAX : SM_SERVE_OUT_ALL_MAX;
     if (n > most || j->n_out > most - n) return false;
     if (j->n_out + n > j->cap_out) {
-        const size_t cap = 2 * (j->n_out + n);
+        const size_t cap = (j->n_out + n) << j->stream; /* a whole answer comes once */
         char *more = realloc(j->out, cap);
         if (!more) return false;
         j->out = more;

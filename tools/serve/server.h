@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The server. Three threads:
  *
- *   event   evhttp: connections, routes, replies. Never waits and never touches the model.
- *   text    bodies: JSON, checks, tokens of prompts; answers /tokenize and /detokenize. A request
- * that is wrong is told so at once, however busy the model is. decode  opens the model, runs one
- * request after the other.
+ *   event    evhttp: connections, routes, replies. Never waits and never touches the model.
+ *   text     bodies: JSON, checks, tokens of prompts; answers /tokenize and /detokenize. A request
+ *            that is wrong is told so at once, however busy the model is.
+ *   decode   opens the model, runs one request after the other.
  *
  * A job is one POST. It belongs to the event thread, which alone frees it; `mu` guards the lines,
  * the marked fields of jobs, and the figures. Text and decode thread write a job's output under
@@ -41,15 +41,15 @@ struct sm_serve_config {
     void (*done)(const smol_model *m); /* it is about to be closed; NULL: nothing to do */
 };
 
-/* Bytes the server holds beside the model, for the plan (Law 2): see limits.h. */
+/* Bytes the server holds beside the model, for the plan (Law 2); SM_SERVE_BYTES covers the sum. */
 #define SM_SERVE_BODY_MAX ((size_t)1 << 20)   /* one request */
 #define SM_SERVE_BODIES_MAX ((size_t)2 << 20) /* all that wait or run */
 #define SM_SERVE_ARRIVING_MAX ((size_t)3 << 20) /* all that are still arriving */
 #define SM_SERVE_JSON_MAX ((size_t)6 << 20)   /* parsed requests, all together */
-#define SM_SERVE_OUT_MAX ((size_t)256 << 10)  /* unsent answer of one request, else it is given up \
-                                               */
-#define SM_SERVE_OUT_ALL_MAX ((size_t)2 << 20) /* of all */
-#define SM_SERVE_BYTES ((uint64_t)14 << 20)
+#define SM_SERVE_OUT_MAX ((size_t)256 << 10)  /* unsent of one stream, else it is given up */
+#define SM_SERVE_OUT_ALL_MAX ((size_t)2 << 20) /* of one whole answer */
+#define SM_SERVE_LEAVING_MAX ((size_t)3 << 20) /* all that clients have not taken yet */
+#define SM_SERVE_BYTES ((uint64_t)18 << 20)
 #define SM_SERVE_CONNECTIONS_MAX 256u
 #define SM_SERVE_ARRIVE_SECONDS 30 /* for a request to arrive whole, or the next to begin */
 #define SM_SERVE_DRAIN_SECONDS 30  /* to finish after SIGTERM */
@@ -113,7 +113,7 @@ struct sm_server {
     struct sm_queue line;
     struct sm_job *running;
     struct sm_job *ready_first;
-    size_t bodies_bytes, out_bytes;
+    size_t bodies_bytes;
     bool loaded, stopping, closing; /* closing: threads end */
     bool failed;
     smol_error load_error;

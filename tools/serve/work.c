@@ -16,18 +16,36 @@ static void unlock(struct sm_server *s) { (void)pthread_mutex_unlock(&s->mu); }
 
 /* ---- text thread ---------------------------------------------------------------------------- */
 
+/* Beyond this an answer is not sent, so it need not be made. */
+#define ANSWER_MAX ((long)SM_SERVE_OUT_ALL_MAX)
+
+/* The answer, or why there is none. */
+static void hand_over(struct sm_job *j, struct sm_doc *d, bool made)
+{
+    struct sm_refusal e = {0};
+    if (made && sm_job_write(j, d->text, d->n)) {
+        sm_job_finish(j, 200);
+        return;
+    }
+    if (made)
+        (void)sm_refuse(&e, 413, "answer_too_long", NULL,
+                        "the answer has more than %zu bytes", SM_SERVE_OUT_ALL_MAX);
+    else (void)sm_refuse(&e, 503, "no_memory", NULL, "no memory for the answer");
+    sm_job_refuse(j, &e);
+}
+
 static void answer_tokenize(struct sm_server *s, struct sm_job *j)
 {
     const struct sm_request *r = &j->request;
     struct sm_doc d;
     char piece[512];
     if (!sm_doc_begin(&d)) {
-        sm_job_finish(j, 503);
+        hand_over(j, &d, false);
         return;
     }
     sm_json_open(&d.j, NULL, '{');
     sm_json_open(&d.j, "tokens", '[');
-    for (size_t i = 0; i < j->n_ids; i++) {
+    for (size_t i = 0; i < j->n_ids && ftell(d.f) <= ANSWER_MAX; i++) {
         if (!r->with_pieces) {
             sm_json_int(&d.j, NULL, j->ids[i]);
             continue;
@@ -41,9 +59,8 @@ static void answer_tokenize(struct sm_server *s, struct sm_job *j)
     }
     sm_json_close(&d.j);
     sm_json_close(&d.j);
-    const bool good = sm_doc_end(&d) && sm_job_write(j, d.text, d.n);
+    hand_over(j, &d, sm_doc_end(&d));
     free(d.text);
-    sm_job_finish(j, good ? 200 : 503);
 }
 
 static void answer_detokenize(struct sm_server *s, struct sm_job *j)
@@ -53,20 +70,19 @@ static void answer_detokenize(struct sm_server *s, struct sm_job *j)
     char piece[512], *text = NULL;
     size_t n_text = 0;
     FILE *f = open_memstream(&text, &n_text);
-    for (size_t i = 0; f && i < r->n_ids; i++) {
+    for (size_t i = 0; f && i < r->n_ids && ftell(f) <= ANSWER_MAX; i++) {
         const size_t n = smol_piece(s->vocab, r->ids[i], true, piece, sizeof piece);
         (void)fwrite(piece, 1, n < sizeof piece ? n : sizeof piece, f);
     }
-    bool good = f && fclose(f) == 0 && text && sm_doc_begin(&d);
-    if (good) {
+    const bool begun = f && fclose(f) == 0 && text && sm_doc_begin(&d);
+    if (begun) {
         sm_json_open(&d.j, NULL, '{');
         sm_json_bytes(&d.j, "content", text, n_text);
         sm_json_close(&d.j);
-        good = sm_doc_end(&d) && sm_job_write(j, d.text, d.n);
-        free(d.text);
     }
+    hand_over(j, &d, begun && sm_doc_end(&d));
+    if (begun) free(d.text);
     free(text);
-    sm_job_finish(j, good ? 200 : 503);
 }
 
 /* A conversation as the model's template writes it. The same request gives the same tokens whatever
