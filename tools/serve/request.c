@@ -280,7 +280,8 @@ static bool read_stream(struct sm_request *r, struct sm_refusal *e)
 static bool read_template(struct sm_request *r, struct sm_refusal *e)
 {
     static const char *const names[] = {"enable_thinking", NULL};
-    static const char at[] = "chat_template_kwargs", thinking[] = "chat_template_kwargs.enable_thinking";
+    static const char at[] = "chat_template_kwargs";
+    static const char thinking[] = "chat_template_kwargs.enable_thinking";
     json_t *o = sm_field_get(r->root, at);
     r->thinking = -1;
     if (!o) return true;

@@ -4,7 +4,8 @@
 
 #include <stdio.h>
 
-/* A template may write the end of a prompt otherwise when an answer follows: no new conversation. */
+/* A template may write the end of a prompt otherwise when an answer follows: that is no new
+ * conversation. */
 #define SLACK_TOKENS 16u
 
 static void keep(struct sm_states *k, smol_session *session)

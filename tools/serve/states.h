@@ -2,8 +2,8 @@
 /* States of conversations on disk, so that a prompt which goes on from one need not be read again,
  * also after a restart. Decode thread.
  *
- * A state is written when it would otherwise be lost: when a conversation of two turns or more gives
- * way to another, and at the end of the server. Single requests that follow each other, as of a
+ * A state is written when it would otherwise be lost: when a conversation of two turns or more
+ * gives way to another, and at the end of the server. Single requests that follow each other, as of a
  * program that asks thousands of things, write nothing meanwhile. */
 #ifndef SM_SERVE_STATES_H
 #define SM_SERVE_STATES_H
