@@ -30,8 +30,8 @@ typedef void (*sm_mul_rows_fn)(float *y, size_t ldy, const void *w, size_t n_row
 /* One row vector of n floats to codes, scales and sums of 16. */
 typedef void (*sm_quantize_fn)(const float *x, size_t n, int8_t *q, float *d, int16_t *s);
 /* File-order rows to x8 groups, as sm_x8_pack. */
-typedef void (*sm_pack_x8_fn)(uint8_t *dst, const uint8_t *rows, size_t row_bytes, size_t n_rows,
-                              size_t n_cols);
+typedef void (*sm_pack_x8_fn)(uint32_t type, uint8_t *dst, const uint8_t *rows, size_t row_bytes,
+                              size_t n_rows, size_t n_cols);
 
 /* One chunk of attention for the n_q query heads that share one key/value head. Positions
  * first..last-1 (0 <= first < last <= 256, position mod 256) are visible. k and v point at position
@@ -75,7 +75,7 @@ struct sm_conv {
 };
 
 /* The delta rule for up to SM_DELTA_ROWS value rows of one head over n_tok tokens, in order; s is
- * [dk][SM_DELTA_ROWS], lane = value row. q, k (dk floats), v (n_rows), beta and g (one factor,
+ * [dk][SM_DELTA_ROWS], lane = value row, 64-byte aligned. q, k (dk floats), v (n_rows), beta and g (one factor,
  * or dk when per_key) of token t are t * ld floats further, o (n_rows; may be NULL) t * ld_o. What
  * the lanes of s beyond n_rows hold is not specified. */
 #define SM_DELTA_ROWS 32u
@@ -93,7 +93,7 @@ enum sm_kv_type { SM_KV_F32, SM_KV_F16, SM_KV_Q8_0, SM_KV_COUNT };
 struct sm_kern {
     const char *level; /* name of the highest level in use: "ref", "avx2", "neon", … */
     sm_mul_x8_fn mul_x8[SM_TYPE_COUNT];   /* by weight type; NULL where not an x8 format */
-    sm_pack_x8_fn pack_x8[SM_TYPE_COUNT]; /* by weight type; NULL where not an x8 format */
+    sm_pack_x8_fn pack_x8;                /* any x8 format */
     sm_mul_rows_fn mul_rows[SM_TYPE_COUNT]; /* SM_F32, SM_F16, SM_BF16 only */
     sm_quantize_fn quantize_32, quantize_256;
     /* sum16 of a[i] * b[i] */

@@ -2,6 +2,7 @@
 /* Rows of file-order blocks to f32, from the integers of each block. */
 #include "base/bits.h"
 #include "quant/quant.h"
+#include "quant/x8_finite.h"
 #include <assert.h>
 
 /* e = (d * sub) * q + m * min, each product and the sum rounded once (docs/arithmetic.md 4). */
@@ -40,7 +41,7 @@ void sm_decode_row(uint32_t type, const void *row, float *out, size_t n_cols)
 }
 
 /* The plain types, without a call per weight: one accumulator, so that the loop is vector code. */
-static bool halves_finite(const uint8_t *p, size_t n, unsigned exponent)
+bool sm_halves_finite(const uint8_t *p, size_t n, unsigned exponent)
 {
     unsigned bad = 0;
     for (size_t i = 0; i < n; i++) bad |= (sm_ld16(p + 2 * i) & exponent) == exponent;
@@ -61,8 +62,8 @@ bool sm_blocks_finite(uint32_t type, const void *blocks, size_t n_blocks)
     assert(t);
     if (!t->finite) return true;
     if (type == SM_F32) return floats_finite(p, n_blocks);
-    if (type == SM_F16) return halves_finite(p, n_blocks, 0x7c00);
-    if (type == SM_BF16) return halves_finite(p, n_blocks, 0x7f80);
+    if (type == SM_F16) return sm_halves_finite(p, n_blocks, 0x7c00);
+    if (type == SM_BF16) return sm_halves_finite(p, n_blocks, 0x7f80);
     for (size_t i = 0; i < n_blocks; i++, p += t->block_bytes)
         if (!t->finite(p)) return false;
     return true;

@@ -19,8 +19,7 @@ bool sm_x8_finite(uint32_t type, const uint8_t *x8, size_t n)
             continue;
         }
         const size_t n_scales = LANES * (t->has_min ? 2 : 1);
-        for (size_t i = 0; i < n_scales; i++)
-            if ((x8[2 * i + 1] & 0x7c) == 0x7c) return false;
+        if (!sm_halves_finite(x8, n_scales, 0x7c00)) return false;
     }
     return true;
 }

@@ -214,9 +214,8 @@ void sm_pack_fill_report(const struct sm_pack_job *j, struct sm_pack_report *r)
 
 static void permute(const struct sm_pack_job *j, const struct sm_pack_span *s, const uint8_t *rows)
 {
-    const sm_pack_x8_fn fast = j->opt->kern ? j->opt->kern->pack_x8[s->type] : NULL;
-    if (fast) fast(j->packed, rows, s->row_bytes, s->n_rows, s->n_cols);
-    else sm_x8_pack(s->type, j->packed, rows, s->row_bytes, s->n_rows, s->n_cols);
+    const sm_pack_x8_fn pack = j->opt->kern ? j->opt->kern->pack_x8 : sm_x8_pack;
+    pack(s->type, j->packed, rows, s->row_bytes, s->n_rows, s->n_cols);
 }
 
 void sm_pack_unit_undo(const struct sm_pack_job *j, const struct sm_pack_span *s, const uint8_t *packed)

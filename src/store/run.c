@@ -274,9 +274,8 @@ smol_status sm_run_read(struct sm_store *s, struct sm_stage *st, const struct sm
     if (held_as_x8(run)) {
         memcpy(run->dst, rows, sm_run_file_bytes(run->n_rows, run->row_bytes, run->place));
     } else if (run->x8) {
-        const sm_pack_x8_fn pack = s->opt.kern ? s->opt.kern->pack_x8[run->type] : NULL;
-        if (pack) pack(run->dst, rows, run->row_bytes, run->n_rows, run->n_in);
-        else sm_x8_pack(run->type, run->dst, rows, run->row_bytes, run->n_rows, run->n_in);
+        const sm_pack_x8_fn pack = s->opt.kern ? s->opt.kern->pack_x8 : sm_x8_pack;
+        pack(run->type, run->dst, rows, run->row_bytes, run->n_rows, run->n_in);
     } else {
         memcpy(run->dst, rows, (size_t)run->n_rows * run->row_bytes);
     }

@@ -102,7 +102,7 @@ static void check_dots(uint32_t type, const struct json *info)
     uint8_t *x8 = malloc(x8_bytes);
     float y[N_ROWS], row[N_COLS];
     const struct sm_acts x = load_acts(json_str(json_get(info, "act"), ""), t->act_block);
-    kern.pack_x8[type](x8, bin, (size_t)sm_row_bytes(type, N_COLS), N_ROWS, N_COLS);
+    kern.pack_x8(type, x8, bin, (size_t)sm_row_bytes(type, N_COLS), N_ROWS, N_COLS);
     kern.mul_x8[type](y, N_ROWS, x8, 1, &x);
     double worst = 0;
     for (size_t r = 0; r < N_ROWS; r++) {

@@ -53,7 +53,7 @@ static void list_slots(void)
     for (uint32_t i = 0; i < SM_TYPE_COUNT; i++) {
         if (!sm_type_is_x8(i)) continue;
         add_slot("mul_x8", sm_type_name(i), AT(mul_x8) + i * step, check_mul_x8, i, 2);
-        add_slot("pack_x8", sm_type_name(i), AT(pack_x8) + i * step, check_pack_x8, i, 4);
+        add_slot("pack_x8", sm_type_name(i), AT(pack_x8), check_pack_x8, i, 4);
     }
     for (size_t i = 0; i < 3; i++)
         add_slot("mul_rows", sm_type_name(rows[i]), AT(mul_rows) + rows[i] * step, check_mul_rows,
@@ -62,8 +62,8 @@ static void list_slots(void)
     add_slot("quantize_256", "", AT(quantize_256), check_quantize, 256, 1);
     add_slot("dot", "", AT(dot), check_dot, 0, 1);
     add_slot("rms_norm", "", AT(rms_norm), check_rms_norm, 0, 1);
-    add_slot("silu_mul", "", AT(silu_mul), check_silu_mul, 0, 1);
-    add_slot("sigmoid_mul", "", AT(sigmoid_mul), check_sigmoid_mul, 0, 1);
+    add_slot("silu_mul", "", AT(silu_mul), check_gated, 0, 1);
+    add_slot("sigmoid_mul", "", AT(sigmoid_mul), check_gated, 1, 1);
     add_slot("conv", "", AT(conv), check_conv, 0, 1);
     add_slot("delta_tile", "", AT(delta_tile), check_delta, 0, 1);
     add_slot("axpy", "", AT(axpy), check_axpy, 0, 1);

@@ -104,6 +104,30 @@ static float special(void)
     return sm_f32_of_bits(bits[tap_random_below(sizeof bits / sizeof bits[0])]);
 }
 
+size_t pick(size_t lo, size_t hi)
+{
+    return lo + (size_t)tap_random_below(hi - lo + 1);
+}
+
+unsigned kind_of_floats(void)
+{
+    return (unsigned)pick(0, FLOAT_KINDS - 1);
+}
+
+float *floats(unsigned number, size_t n, size_t align, unsigned kind)
+{
+    float *p = guard_buffer(number, 4 * n, align);
+    fill_floats(p, n, kind);
+    return p;
+}
+
+float *copy_of(unsigned number, const float *x, size_t n, size_t align)
+{
+    float *p = guard_buffer(number, 4 * n, align);
+    memcpy(p, x, 4 * n);
+    return p;
+}
+
 void fill_floats(float *x, size_t n, unsigned kind)
 {
     const size_t hot = n ? (size_t)tap_random_below(n) : 0;

@@ -28,10 +28,17 @@ int guard_signal(void);
 /* The same bits, or both NaN. *at is the first difference. */
 bool same_floats(const float *a, const float *b, size_t n, size_t *at);
 
+/* A random number of lo..hi. */
+size_t pick(size_t lo, size_t hi);
+
 /* Floats of a kind: 0 ordinary, 1 wide exponents, 2 zeros of both signs and subnormals, 3 with NaN
  * and infinities, 4 small integers and halves (ties), 5 one hot element among tiny ones. */
 enum { FLOAT_KINDS = 6 };
 void fill_floats(float *x, size_t n, unsigned kind);
+unsigned kind_of_floats(void);
+/* A buffer of n floats of a kind, or with the same floats as x; align as for guard_buffer. */
+float *floats(unsigned number, size_t n, size_t align, unsigned kind);
+float *copy_of(unsigned number, const float *x, size_t n, size_t align);
 
 /* A check runs one slot of `k` against `ref` on one random set of inputs and returns NULL, or a
  * static text with what was wrong and with which parameters. */
@@ -42,8 +49,7 @@ const char *check_mul_rows(const struct sm_kern *k, const struct sm_kern *ref, u
 const char *check_quantize(const struct sm_kern *k, const struct sm_kern *ref, uint32_t block);
 const char *check_dot(const struct sm_kern *k, const struct sm_kern *ref, uint32_t unused);
 const char *check_rms_norm(const struct sm_kern *k, const struct sm_kern *ref, uint32_t unused);
-const char *check_silu_mul(const struct sm_kern *k, const struct sm_kern *ref, uint32_t unused);
-const char *check_sigmoid_mul(const struct sm_kern *k, const struct sm_kern *ref, uint32_t unused);
+const char *check_gated(const struct sm_kern *k, const struct sm_kern *ref, uint32_t sigmoid);
 const char *check_conv(const struct sm_kern *k, const struct sm_kern *ref, uint32_t unused);
 const char *check_delta(const struct sm_kern *k, const struct sm_kern *ref, uint32_t unused);
 const char *check_axpy(const struct sm_kern *k, const struct sm_kern *ref, uint32_t unused);

@@ -64,7 +64,7 @@ static void bench_pack(const struct sm_kern *k, size_t n_levels, uint32_t type, 
     uint64_t best[SM_LEVEL_COUNT], t0 = start;
     for (size_t i = 0; i < n_levels; i++) best[i] = UINT64_MAX;
     for (size_t i = 0; t0 - start < TIME_NS / 4 * n_levels; i = (i + 1) % n_levels) {
-        k[i].pack_x8[type](w + (MATRIX_BYTES >> 1), w, row_bytes, ROWS, N_COLS);
+        k[i].pack_x8(type, w + (MATRIX_BYTES >> 1), w, row_bytes, ROWS, N_COLS);
         const uint64_t t1 = now_ns();
         best[i] = t1 - t0 < best[i] ? t1 - t0 : best[i];
         t0 = t1;

@@ -6,8 +6,6 @@
 /* Buffers of these checks. */
 enum { B_W, B_ROWS, B_Q, B_D, B_S, B_Y, B_Y_REF, B_X };
 
-static size_t pick(size_t lo, size_t hi) { return lo + (size_t)tap_random_below(hi - lo + 1); }
-
 static struct sm_acts new_acts(size_t n_tok, size_t n_cols, size_t block)
 {
     const size_t n = n_tok * n_cols;
@@ -65,8 +63,8 @@ const char *check_pack_x8(const struct sm_kern *k, const struct sm_kern *ref, ui
     uint8_t *rows = guard_buffer(B_ROWS, src_bytes, 1);
     uint8_t *w = guard_buffer(B_W, x8_bytes, 1), *w_ref = guard_buffer(B_Y_REF, x8_bytes, 1);
     for (size_t i = 0; i < src_bytes; i++) rows[i] = (uint8_t)tap_random();
-    ref->pack_x8[type](w_ref, rows, stride, n_rows, n_cols);
-    if (GUARD_TRY()) k->pack_x8[type](w, rows, stride, n_rows, n_cols);
+    ref->pack_x8(type, w_ref, rows, stride, n_rows, n_cols);
+    if (GUARD_TRY()) k->pack_x8(type, w, rows, stride, n_rows, n_cols);
     guard_done();
     if (guard_signal() || !guard_intact(B_W) || memcmp(w, w_ref, x8_bytes))
         return failure("rows %zu, blocks %zu, stride %zu: signal %d, intact %d", n_rows, n_blocks,

@@ -1,45 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks of the slots of the recurrent mixers: sigmoid gate, convolution, delta rule. */
+/* Checks of the slots of the recurrent mixers: convolution, delta rule. */
 #include "tap.h"
 #include "util_kern.h"
 
 enum { B_A, B_B, B_C, B_OUT, B_REF, B_S, B_S_REF };
-
-static size_t pick(size_t lo, size_t hi) { return lo + (size_t)tap_random_below(hi - lo + 1); }
-static unsigned kind_of_floats(void) { return (unsigned)pick(0, FLOAT_KINDS - 1); }
-
-static float *floats(unsigned number, size_t n, size_t align, unsigned kind)
-{
-    float *p = guard_buffer(number, 4 * n, align);
-    fill_floats(p, n, kind);
-    return p;
-}
-static float *copy_of(unsigned number, const float *x, size_t n, size_t align)
-{
-    float *p = guard_buffer(number, 4 * n, align);
-    memcpy(p, x, 4 * n);
-    return p;
-}
-
-const char *check_sigmoid_mul(const struct sm_kern *k, const struct sm_kern *ref, uint32_t unused)
-{
-    (void)unused;
-    const size_t n = pick(1, 75);
-    const unsigned kind = kind_of_floats();
-    float *g = floats(B_A, n, 4, kind), *u = floats(B_B, n, 4, kind_of_floats());
-    float *want = floats(B_REF, n, 4, 0), *outs[3] = {g, u, floats(B_OUT, n, 4, 0)};
-    float *y = outs[pick(0, 2)];
-    size_t at = 0;
-    for (size_t i = 0; i < n; i++) g[i] *= kind == 0 ? 50.0f : 1.0f;
-    ref->sigmoid_mul(want, g, u, n);
-    if (GUARD_TRY()) k->sigmoid_mul(y, g, u, n);
-    guard_done();
-    if (guard_signal() || !guard_intact(B_A) || !guard_intact(B_B) || !guard_intact(B_OUT))
-        return failure("signal %d or written outside, n %zu", guard_signal(), n);
-    if (same_floats(y, want, n, &at)) return NULL;
-    return failure("n %zu, kind %u, at %zu: %a, ref %a", n, kind, at, (double)y[at],
-                   (double)want[at]);
-}
 
 const char *check_conv(const struct sm_kern *k, const struct sm_kern *ref, uint32_t unused)
 {

@@ -7,22 +7,7 @@
 
 enum { B_A, B_B, B_C, B_OUT, B_REF, B_M, B_L, B_M_REF, B_L_REF };
 
-static size_t pick(size_t lo, size_t hi) { return lo + (size_t)tap_random_below(hi - lo + 1); }
-static unsigned kind_of_floats(void) { return (unsigned)pick(0, FLOAT_KINDS - 1); }
 static size_t length(void) { return pick(0, 4) ? pick(1, 75) : 8 * pick(1, 300); }
-
-__attribute__((noinline)) static float *floats(unsigned number, size_t n, unsigned kind)
-{
-    float *p = guard_buffer(number, 4 * n, 4);
-    fill_floats(p, n, kind);
-    return p;
-}
-static float *copy_of(unsigned number, const float *x, size_t n)
-{
-    float *p = guard_buffer(number, 4 * n, 4);
-    memcpy(p, x, 4 * n);
-    return p;
-}
 
 /* The common end: NULL when y equals y_ref and nothing else was touched. */
 static const char *verdict(const float *y, const float *y_ref, size_t n, unsigned kind)
@@ -47,7 +32,7 @@ const char *check_dot(const struct sm_kern *k, const struct sm_kern *ref, uint32
     all_buffers();
     const size_t n = pick(0, 9) ? length() : 0;
     const unsigned kind = kind_of_floats();
-    const float *a = floats(B_A, n, kind), *b = floats(B_B, n, kind);
+    const float *a = floats(B_A, n, 4, kind), *b = floats(B_B, n, 4, kind);
     const float want = ref->dot(a, b, n);
     float got = 0;
     if (GUARD_TRY()) got = k->dot(a, b, n);
@@ -64,8 +49,8 @@ const char *check_rms_norm(const struct sm_kern *k, const struct sm_kern *ref, u
     const size_t n = length();
     const unsigned kind = kind_of_floats();
     const bool in_place = pick(0, 1), weighted = pick(0, 2);
-    float *x = floats(B_A, n, kind), *w = weighted ? floats(B_B, n, 0) : NULL;
-    float *y_ref = floats(B_REF, n, 0), *y = in_place ? x : floats(B_OUT, n, 0);
+    float *x = floats(B_A, n, 4, kind), *w = weighted ? floats(B_B, n, 4, 0) : NULL;
+    float *y_ref = floats(B_REF, n, 4, 0), *y = in_place ? x : floats(B_OUT, n, 4, 0);
     float sums[2] = {0, 0};
     size_t at = 0;
     sums[0] = ref->rms_norm(y_ref, x, w, n, 1e-6f);
@@ -76,17 +61,17 @@ const char *check_rms_norm(const struct sm_kern *k, const struct sm_kern *ref, u
     return verdict(y, y_ref, n, kind);
 }
 
-const char *check_silu_mul(const struct sm_kern *k, const struct sm_kern *ref, uint32_t unused)
+const char *check_gated(const struct sm_kern *k, const struct sm_kern *ref, uint32_t sigmoid)
 {
-    (void)unused;
     all_buffers();
     const size_t n = length();
     const unsigned kind = kind_of_floats();
-    float *g = floats(B_A, n, kind), *u = floats(B_B, n, kind_of_floats());
-    float *y_ref = floats(B_REF, n, 0), *y = pick(0, 1) ? g : floats(B_OUT, n, 0);
+    float *g = floats(B_A, n, 4, kind), *u = floats(B_B, n, 4, kind_of_floats());
+    float *y_ref = floats(B_REF, n, 4, 0), *outs[3] = {g, u, floats(B_OUT, n, 4, 0)};
+    float *y = outs[pick(0, 2)];
     for (size_t i = 0; i < n; i++) g[i] *= kind == 0 ? 50.0f : 1.0f;
-    ref->silu_mul(y_ref, g, u, n);
-    if (GUARD_TRY()) k->silu_mul(y, g, u, n);
+    (sigmoid ? ref->sigmoid_mul : ref->silu_mul)(y_ref, g, u, n);
+    if (GUARD_TRY()) (sigmoid ? k->sigmoid_mul : k->silu_mul)(y, g, u, n);
     guard_done();
     return verdict(y, y_ref, n, kind);
 }
@@ -97,7 +82,8 @@ const char *check_axpy(const struct sm_kern *k, const struct sm_kern *ref, uint3
     all_buffers();
     const size_t n = length();
     const unsigned kind = kind_of_floats();
-    float *x = floats(B_A, n, kind), *y = floats(B_OUT, n, kind), *y_ref = copy_of(B_REF, y, n), w;
+    float *x = floats(B_A, n, 4, kind), *y = floats(B_OUT, n, 4, kind), w;
+    float *y_ref = copy_of(B_REF, y, n, 4);
     fill_floats(&w, 1, kind);
     ref->axpy(y_ref, w, x, n);
     if (GUARD_TRY()) k->axpy(y, w, x, n);
@@ -111,7 +97,8 @@ const char *check_add(const struct sm_kern *k, const struct sm_kern *ref, uint32
     all_buffers();
     const size_t n = length();
     const unsigned kind = kind_of_floats();
-    float *x = floats(B_A, n, kind), *y = floats(B_OUT, n, kind), *y_ref = copy_of(B_REF, y, n);
+    float *x = floats(B_A, n, 4, kind), *y = floats(B_OUT, n, 4, kind);
+    float *y_ref = copy_of(B_REF, y, n, 4);
     ref->add(y_ref, x, n);
     if (GUARD_TRY()) k->add(y, x, n);
     guard_done();
@@ -124,7 +111,8 @@ const char *check_exp(const struct sm_kern *k, const struct sm_kern *ref, uint32
     all_buffers();
     const size_t n = length();
     const unsigned kind = kind_of_floats();
-    float *x = floats(B_A, n, kind), *y = floats(B_OUT, n, 0), *y_ref = floats(B_REF, n, 0);
+    float *x = floats(B_A, n, 4, kind), *y = floats(B_OUT, n, 4, 0);
+    float *y_ref = floats(B_REF, n, 4, 0);
     if (kind == 0)
         for (size_t i = 0; i < n; i++) x[i] = tap_random_float(-110, 95);
     ref->exp(y_ref, x, n);
@@ -138,7 +126,8 @@ const char *check_rope(const struct sm_kern *k, const struct sm_kern *ref, uint3
     all_buffers();
     const size_t n = 2 * pick(1, 80);
     const unsigned kind = kind_of_floats();
-    float *x = floats(B_OUT, n, kind), *cs = floats(B_A, n, 0), *y_ref = copy_of(B_REF, x, n);
+    float *x = floats(B_OUT, n, 4, kind), *cs = floats(B_A, n, 4, 0);
+    float *y_ref = copy_of(B_REF, x, n, 4);
     (adjacent ? ref->rope_adjacent : ref->rope_half)(y_ref, cs, n);
     if (GUARD_TRY()) (adjacent ? k->rope_adjacent : k->rope_half)(x, cs, n);
     guard_done();
@@ -156,7 +145,7 @@ const char *check_kv_store(const struct sm_kern *k, const struct sm_kern *ref, u
     const size_t n = kv_type == SM_KV_Q8_0 ? 32 * pick(1, 9) : length();
     const unsigned kind = kind_of_floats();
     const size_t bytes = kv_bytes(kv_type, n);
-    float *x = floats(B_A, n, kind);
+    float *x = floats(B_A, n, 4, kind);
     uint8_t *y = guard_buffer(B_OUT, bytes, 1), *y_ref = guard_buffer(B_REF, bytes, 1);
     if (pick(0, 3) == 0) /* down to what a half cannot hold */
         for (size_t i = 0; i < n; i++) x[i] *= 0x1p-18f;
@@ -219,7 +208,7 @@ const char *check_attn(const struct sm_kern *k, const struct sm_kern *ref, uint3
                               .scale = 0.125f,
                               .ldo = ldo};
     size_t at = 0;
-    c.q = floats(B_A, (n_q - 1) * ldq + dk, kind);
+    c.q = floats(B_A, (n_q - 1) * ldq + dk, 4, kind);
     c.k = kv_rows(ref, B_B, kv_type, last, dk, ks, kind);
     c.v = kv_rows(ref, B_C, kv_type, last, dv, vs, kind);
     struct sm_attn_chunk want = c;
@@ -261,7 +250,7 @@ const char *check_attn_tile(const struct sm_kern *k, const struct sm_kern *ref, 
         a.last[t] = (uint32_t)end;
         a.first[t] = end > window ? (uint32_t)(end - window) : 0;
     }
-    a.c.q = floats(B_A, (a.n_tok - 1) * tok_q + n_q * dk, kind);
+    a.c.q = floats(B_A, (a.n_tok - 1) * tok_q + n_q * dk, 4, kind);
     a.c.k = kv_rows(ref, B_B, kv_type, n, dk, ks, kind);
     a.c.v = kv_rows(ref, B_C, kv_type, n, dv, vs, kind);
     struct sm_attn_chunk want = a.c;
@@ -292,7 +281,7 @@ const char *check_join(const struct sm_kern *k, const struct sm_kern *ref, uint3
     all_buffers();
     const size_t n = length();
     const unsigned kind = kind_of_floats();
-    const float *x = floats(B_A, n, kind), *o = floats(B_B, n, kind);
+    const float *x = floats(B_A, n, 4, kind), *o = floats(B_B, n, 4, kind);
     float *y = guard_buffer(B_OUT, 4 * n, 4), *y_ref = guard_buffer(B_REF, 4 * n, 4);
     const float keep = tap_random_float(0, 1), part = tap_random_float(0, 1);
     size_t at = 0;

@@ -65,26 +65,14 @@ SM_INLINE void scores(const struct sm_attn_chunk *c, float (*s)[CHUNK], size_t h
     }
 }
 
-/* m = m > s ? m : s from -infinity, in position order. Without a NaN the order shows only in the
- * sign of a zero, so lanes are used unless the result is a zero or a NaN was seen. */
+/* max s from -infinity. The sign of a zero, and what comes out beside a NaN, are not specified. */
 static float maximum(const float *s, size_t first, size_t last)
 {
     float32x4_t m4 = vdupq_n_f32(-INFINITY);
-    uint32x4_t number = vdupq_n_u32(0xffffffffu);
-    float m = -INFINITY;
     size_t i = first;
-    for (; i + 4 <= last; i += 4) {
-        const float32x4_t v = vld1q_f32(s + i);
-        m4 = vmaxq_f32(m4, v);
-        number = vandq_u32(number, vceqq_f32(v, v));
-    }
-    if (vminvq_u32(number)) m = vmaxvq_f32(m4);
-    else i = first;
+    for (; i + 4 <= last; i += 4) m4 = vmaxq_f32(m4, vld1q_f32(s + i));
+    float m = vmaxvq_f32(m4);
     for (; i < last; i++) m = m > s[i] ? m : s[i];
-    if (m == 0) {
-        m = -INFINITY;
-        for (i = first; i < last; i++) m = m > s[i] ? m : s[i];
-    }
     return m;
 }
 

@@ -8,11 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-SM_INLINE float32x4_t gate4(float32x4_t g, float32x4_t u)
-{
-    return vdivq_f32(u, vaddq_f32(vdupq_n_f32(1.0f), exp4(vnegq_f32(g))));
-}
-
 void sm_sigmoid_mul_neon(float *h, const float *g, const float *u, size_t n)
 {
     size_t i = 0;

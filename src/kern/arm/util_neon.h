@@ -130,10 +130,6 @@ SM_INLINE struct i32x8 add_mul(struct i32x8 s, struct i32x8 a, struct i32x8 b)
 {
     return (struct i32x8){vmlaq_s32(s.lo, a.lo, b.lo), vmlaq_s32(s.hi, a.hi, b.hi)};
 }
-SM_INLINE struct i32x8 sub_i32x8(struct i32x8 a, struct i32x8 b)
-{
-    return (struct i32x8){vsubq_s32(a.lo, b.lo), vsubq_s32(a.hi, b.hi)};
-}
 /* s + a * n: n is a sum of activations. */
 SM_INLINE struct i32x8 add_mul_n(struct i32x8 s, struct i32x8 a, int32_t n)
 {
@@ -240,6 +236,11 @@ SM_INLINE float32x4_t exp4(float32x4_t v)
     return vbslq_f32(vceqq_f32(v, v), p, v);
 }
 
+SM_INLINE float32x4_t gate4(float32x4_t g, float32x4_t u)
+{
+    return vdivq_f32(u, vaddq_f32(vdupq_n_f32(1.0f), exp4(vnegq_f32(g))));
+}
+
 void sm_mul_rows_f32_neon(float *y, size_t ldy, const void *w, size_t n_rows, size_t n_cols,
                           const float *x, size_t ldx, size_t n_tok);
 void sm_mul_rows_f16_neon(float *y, size_t ldy, const void *w, size_t n_rows, size_t n_cols,
@@ -265,43 +266,13 @@ void sm_kv_store_q8_0_neon(void *dst, const float *x, size_t n);
 void sm_attn_chunk_f32_neon(const struct sm_attn_chunk *c);
 void sm_attn_chunk_f16_neon(const struct sm_attn_chunk *c);
 void sm_attn_chunk_q8_0_neon(const struct sm_attn_chunk *c);
-/* pack_x8 of all formats. */
-void sm_pack_fill_neon(struct sm_kern *k);
+void sm_pack_x8_neon(uint32_t type, uint8_t *dst, const uint8_t *rows, size_t row_bytes,
+                     size_t n_rows, size_t n_cols);
 
 /* Kernels of the neon files, put into the table by fill_neon.c. */
-SM_MUL_X8_DECL(sm_mul_q2k_q8k_neon);
-SM_MUL_X8_DECL(sm_mul_q3k_q8k_neon);
-SM_MUL_X8_DECL(sm_mul_q4k_q8k_neon);
-SM_MUL_X8_DECL(sm_mul_q5k_q8k_neon);
-SM_MUL_X8_DECL(sm_mul_q6k_q8k_neon);
-SM_MUL_X8_DECL(sm_mul_q40_q8_neon);
-SM_MUL_X8_DECL(sm_mul_q41_q8_neon);
-SM_MUL_X8_DECL(sm_mul_q50_q8_neon);
-SM_MUL_X8_DECL(sm_mul_q51_q8_neon);
-SM_MUL_X8_DECL(sm_mul_q80_q8_neon);
-SM_MUL_X8_DECL(sm_mul_iq4nl_q8_neon);
-SM_MUL_X8_DECL(sm_mul_mxfp4_q8_neon);
-SM_MUL_X8_DECL(sm_mul_q20_q8_neon);
-SM_MUL_X8_DECL(sm_mul_q10_q8_neon);
-SM_MUL_X8_DECL(sm_mul_tq10_q8k_neon);
-SM_MUL_X8_DECL(sm_mul_tq20_q8k_neon);
+SM_COMMON_FORMATS(SM_NAME_DECL, neon)
 /* Kernels of the dotprod files, put into the table by fill_dotprod.c. */
-SM_MUL_X8_DECL(sm_mul_q2k_q8k_dotprod);
-SM_MUL_X8_DECL(sm_mul_q3k_q8k_dotprod);
-SM_MUL_X8_DECL(sm_mul_q4k_q8k_dotprod);
-SM_MUL_X8_DECL(sm_mul_q5k_q8k_dotprod);
-SM_MUL_X8_DECL(sm_mul_q6k_q8k_dotprod);
-SM_MUL_X8_DECL(sm_mul_q40_q8_dotprod);
-SM_MUL_X8_DECL(sm_mul_q41_q8_dotprod);
-SM_MUL_X8_DECL(sm_mul_q50_q8_dotprod);
-SM_MUL_X8_DECL(sm_mul_q51_q8_dotprod);
-SM_MUL_X8_DECL(sm_mul_q80_q8_dotprod);
-SM_MUL_X8_DECL(sm_mul_iq4nl_q8_dotprod);
-SM_MUL_X8_DECL(sm_mul_mxfp4_q8_dotprod);
-SM_MUL_X8_DECL(sm_mul_q20_q8_dotprod);
-SM_MUL_X8_DECL(sm_mul_q10_q8_dotprod);
-SM_MUL_X8_DECL(sm_mul_tq10_q8k_dotprod);
-SM_MUL_X8_DECL(sm_mul_tq20_q8k_dotprod);
+SM_COMMON_FORMATS(SM_NAME_DECL, dotprod)
 
 #endif /* SM_HAVE_NEON */
 #endif

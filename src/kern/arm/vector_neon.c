@@ -37,11 +37,7 @@ float sm_rms_norm_neon(float *y, const float *x, const float *w, size_t n, float
     return s;
 }
 
-SM_INLINE float32x4_t silu_mul4(float32x4_t g, float32x4_t u)
-{
-    const float32x4_t e = exp4(vnegq_f32(g));
-    return vmulq_f32(vdivq_f32(g, vaddq_f32(vdupq_n_f32(1.0f), e)), u);
-}
+SM_INLINE float32x4_t silu_mul4(float32x4_t g, float32x4_t u) { return vmulq_f32(gate4(g, g), u); }
 
 void sm_silu_mul_neon(float *h, const float *g, const float *u, size_t n)
 {

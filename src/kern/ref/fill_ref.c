@@ -1,28 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /* The reference level of the kernel table: every entry. */
 #include "kern/ref/ref.h"
+#include "kern/x8_tile.h"
 
-#define X(ID, fmt)                                                                                 \
-    static void mul_##fmt(float *y, size_t ldy, const uint8_t *w, size_t n_groups,                 \
-                          const struct sm_acts *x)                                                 \
+#define X(ID)                                                                                      \
+    static void mul_##ID(float *y, size_t ldy, const uint8_t *w, size_t n_groups,                  \
+                         const struct sm_acts *x)                                                  \
     {                                                                                              \
         sm_mul_x8_ref(SM_##ID, y, ldy, w, n_groups, x);                                            \
-    }                                                                                              \
-    static void pack_##fmt(uint8_t *dst, const uint8_t *rows, size_t row_bytes, size_t n_rows,     \
-                           size_t n_cols)                                                          \
-    {                                                                                              \
-        sm_x8_pack(SM_##ID, dst, rows, row_bytes, n_rows, n_cols);                                 \
     }
-SM_REF_X8_LIST(X)
+SM_X8_FORMATS(X)
 #undef X
 
 void sm_kern_fill_ref(struct sm_kern *k)
 {
-#define X(ID, fmt)                                                                                 \
-    k->mul_x8[SM_##ID] = mul_##fmt;                                                                \
-    k->pack_x8[SM_##ID] = pack_##fmt;
-    SM_REF_X8_LIST(X)
+#define X(ID) k->mul_x8[SM_##ID] = mul_##ID;
+    SM_X8_FORMATS(X)
 #undef X
+    k->pack_x8 = sm_x8_pack;
     k->mul_rows[SM_F32] = sm_mul_rows_f32_ref;
     k->mul_rows[SM_F16] = sm_mul_rows_f16_ref;
     k->mul_rows[SM_BF16] = sm_mul_rows_bf16_ref;

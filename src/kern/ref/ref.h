@@ -7,16 +7,7 @@
 
 #include "kern/kern.h"
 
-/* Formats held as x8: X(type id, file-name part) */
-#define SM_REF_X8_LIST(X)                                                                          \
-    X(Q4_0, q4_0) X(Q4_1, q4_1) X(Q5_0, q5_0) X(Q5_1, q5_1) X(Q8_0, q8_0)                          \
-    X(Q1_0, q1_0) X(Q2_0, q2_0) X(IQ4_NL, iq4_nl) X(MXFP4, mxfp4)                                  \
-    X(Q2_K, q2_k) X(Q3_K, q3_k) X(Q4_K, q4_k) X(Q5_K, q5_k) X(Q6_K, q6_k)                          \
-    X(TQ1_0, tq1_0) X(TQ2_0, tq2_0) X(IQ4_XS, iq4_xs)                                              \
-    X(IQ2_XXS, iq2_xxs) X(IQ2_XS, iq2_xs) X(IQ2_S, iq2_s)                                          \
-    X(IQ3_XXS, iq3_xxs) X(IQ3_S, iq3_s) X(IQ1_S, iq1_s) X(IQ1_M, iq1_m)
-
-/* The product of any x8 format; `type` is a format of the list. */
+/* The product of any x8 format; `type` is one of SM_X8_FORMATS (x8_tile.h). */
 void sm_mul_x8_ref(uint32_t type, float *y, size_t ldy, const uint8_t *w, size_t n_groups,
                    const struct sm_acts *x);
 

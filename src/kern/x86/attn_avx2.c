@@ -66,29 +66,16 @@ SM_INLINE void scores(const struct sm_attn_chunk *c, float (*s)[CHUNK], size_t h
     }
 }
 
-/* m = m > s ? m : s from -infinity, in position order. Without a NaN the order shows only in the
- * sign of a zero, so lanes are used unless the result is a zero or a NaN was seen. */
+/* max s from -infinity. The sign of a zero, and what comes out beside a NaN, are not specified. */
 static float maximum(const float *s, size_t first, size_t last)
 {
-    __m256 m8 = _mm256_set1_ps(-INFINITY), nan = _mm256_setzero_ps();
+    __m256 m8 = _mm256_set1_ps(-INFINITY);
     float m = -INFINITY, lanes[8];
     size_t i = first;
-    for (; i + 8 <= last; i += 8) {
-        const __m256 v = _mm256_loadu_ps(s + i);
-        m8 = _mm256_max_ps(m8, v);
-        nan = _mm256_or_ps(nan, _mm256_cmp_ps(v, v, _CMP_UNORD_Q));
-    }
+    for (; i + 8 <= last; i += 8) m8 = _mm256_max_ps(m8, _mm256_loadu_ps(s + i));
     _mm256_storeu_ps(lanes, m8);
     for (size_t j = 0; j < 8; j++) m = m > lanes[j] ? m : lanes[j];
-    if (m == 0 || _mm256_movemask_ps(nan)) {
-        m = -INFINITY;
-        i = first;
-    }
     for (; i < last; i++) m = m > s[i] ? m : s[i];
-    if (m == 0 && i > first) {
-        m = -INFINITY;
-        for (i = first; i < last; i++) m = m > s[i] ? m : s[i];
-    }
     return m;
 }
 

@@ -6,30 +6,8 @@
 
 bool sm_kern_fill_avx2(struct sm_kern *k)
 {
-    k->mul_x8[SM_Q2_K] = sm_mul_q2k_q8k_avx2;
-    k->mul_x8[SM_Q3_K] = sm_mul_q3k_q8k_avx2;
-    k->mul_x8[SM_Q4_K] = sm_mul_q4k_q8k_avx2;
-    k->mul_x8[SM_Q5_K] = sm_mul_q5k_q8k_avx2;
-    k->mul_x8[SM_Q6_K] = sm_mul_q6k_q8k_avx2;
-    k->mul_x8[SM_TQ1_0] = sm_mul_tq10_q8k_avx2;
-    k->mul_x8[SM_TQ2_0] = sm_mul_tq20_q8k_avx2;
-    k->mul_x8[SM_IQ4_XS] = sm_mul_iq4xs_q8k_avx2;
-    k->mul_x8[SM_IQ2_XXS] = sm_mul_iq2xxs_q8k_avx2;
-    k->mul_x8[SM_IQ2_XS] = sm_mul_iq2xs_q8k_avx2;
-    k->mul_x8[SM_IQ2_S] = sm_mul_iq2s_q8k_avx2;
-    k->mul_x8[SM_IQ3_XXS] = sm_mul_iq3xxs_q8k_avx2;
-    k->mul_x8[SM_IQ3_S] = sm_mul_iq3s_q8k_avx2;
-    k->mul_x8[SM_IQ1_S] = sm_mul_iq1s_q8k_avx2;
-    k->mul_x8[SM_IQ1_M] = sm_mul_iq1m_q8k_avx2;
-    k->mul_x8[SM_Q4_0] = sm_mul_q40_q8_avx2;
-    k->mul_x8[SM_Q4_1] = sm_mul_q41_q8_avx2;
-    k->mul_x8[SM_Q5_0] = sm_mul_q50_q8_avx2;
-    k->mul_x8[SM_Q5_1] = sm_mul_q51_q8_avx2;
-    k->mul_x8[SM_Q8_0] = sm_mul_q80_q8_avx2;
-    k->mul_x8[SM_IQ4_NL] = sm_mul_iq4nl_q8_avx2;
-    k->mul_x8[SM_MXFP4] = sm_mul_mxfp4_q8_avx2;
-    k->mul_x8[SM_Q2_0] = sm_mul_q20_q8_avx2;
-    k->mul_x8[SM_Q1_0] = sm_mul_q10_q8_avx2;
+    SM_TILE_FORMATS(SM_NAME_FILL, avx2)
+    SM_GRID_FORMATS(SM_NAME_FILL, avx2)
     k->mul_rows[SM_F32] = sm_mul_rows_f32_avx2;
     k->mul_rows[SM_F16] = sm_mul_rows_f16_avx2;
     k->mul_rows[SM_BF16] = sm_mul_rows_bf16_avx2;
@@ -52,7 +30,7 @@ bool sm_kern_fill_avx2(struct sm_kern *k)
     k->attn_chunk[SM_KV_Q8_0] = sm_attn_chunk_q8_0_avx2;
     k->kv_store[SM_KV_F16] = sm_kv_store_f16_avx2;
     k->kv_store[SM_KV_Q8_0] = sm_kv_store_q8_0_avx2;
-    sm_pack_fill_avx2(k);
+    k->pack_x8 = sm_pack_x8_avx2;
     return true;
 }
 

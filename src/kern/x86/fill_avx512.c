@@ -6,7 +6,7 @@
 
 bool sm_kern_fill_avx512(struct sm_kern *k)
 {
-    SM_TILE_FORMATS(SM_TILE_FILL, avx512)
+    SM_TILE_FORMATS(SM_NAME_FILL, avx512)
     k->mul_rows[SM_F32] = sm_mul_rows_f32_avx512;
     k->mul_rows[SM_F16] = sm_mul_rows_f16_avx512;
     k->mul_rows[SM_BF16] = sm_mul_rows_bf16_avx512;

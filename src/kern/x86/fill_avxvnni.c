@@ -19,7 +19,7 @@ static SM_MUL_X8_DECL(mul_q20)
 
 bool sm_kern_fill_avxvnni(struct sm_kern *k)
 {
-    SM_TILE_FORMATS(SM_TILE_FILL, avxvnni)
+    SM_TILE_FORMATS(SM_NAME_FILL, avxvnni)
     k->mul_x8[SM_Q2_K] = mul_q2k;
     k->mul_x8[SM_Q2_0] = mul_q20;
     return true;

@@ -5,6 +5,8 @@
 
 #ifdef SM_HAVE_AVX2
 
+#include "kern/x8_pack.h"
+
 SM_INLINE __m256i two_rows(const uint8_t *row, size_t row_bytes)
 {
     const __m128i lo = _mm_loadu_si128((const __m128i *)(const void *)row);
@@ -26,55 +28,10 @@ SM_INLINE void transpose4(uint8_t *dst, const uint8_t *row, size_t row_bytes)
     storeu(dst + 96, _mm256_unpackhi_epi64(c, d));
 }
 
-static void pack_field(uint8_t *dst, const uint8_t *row, size_t row_bytes, size_t bytes,
-                       size_t unit)
+void sm_pack_x8_avx2(uint32_t type, uint8_t *dst, const uint8_t *rows, size_t row_bytes,
+                     size_t n_rows, size_t n_cols)
 {
-    size_t i = 0;
-    if (unit == 4)
-        for (; i + 16 <= bytes; i += 16) transpose4(dst + 8 * i, row + i, row_bytes);
-    for (; i < bytes; i += unit) {
-        for (size_t lane = 0; lane < 8; lane++) {
-            const uint8_t *src = row + lane * row_bytes + i;
-            uint8_t *to = dst + 8 * i + lane * unit;
-            if (unit == 4) memcpy(to, src, 4);
-            else if (unit == 2) memcpy(to, src, 2);
-            else *to = *src;
-        }
-    }
-}
-
-static void pack(uint32_t type, uint8_t *dst, const uint8_t *rows, size_t row_bytes, size_t n_rows,
-                 size_t n_cols)
-{
-    const struct sm_traits *t = sm_traits_of(type);
-    const size_t n_blocks = n_cols / t->block;
-    for (; n_rows >= 8; n_rows -= 8, rows += 8 * row_bytes) {
-        for (size_t b = 0; b < n_blocks; b++) {
-            const uint8_t *block = rows + b * t->block_bytes;
-            for (size_t f = 0; f < t->n_x8; f++) {
-                const struct sm_x8_field *x = &t->x8[f];
-                pack_field(dst, block + x->offset, row_bytes, x->bytes, x->unit);
-                dst += 8 * (size_t)x->bytes;
-            }
-        }
-    }
-    if (n_rows) sm_x8_pack(type, dst, rows, row_bytes, n_rows, n_cols);
-}
-
-#define X(ID)                                                                                      \
-    static void pack_##ID(uint8_t *dst, const uint8_t *rows, size_t row_bytes, size_t n_rows,      \
-                          size_t n_cols)                                                           \
-    {                                                                                              \
-        pack(SM_##ID, dst, rows, row_bytes, n_rows, n_cols);                                       \
-    }
-SM_X8_FORMATS(X)
-#undef X
-
-void sm_pack_fill_avx2(struct sm_kern *k)
-{
-#define X(ID) k->pack_x8[SM_##ID] = pack_##ID;
-    SM_X8_FORMATS(X)
-#undef X
+    x8_pack(type, dst, rows, row_bytes, n_rows, n_cols, transpose4);
 }
 
 #endif

@@ -10,12 +10,6 @@
 #include <math.h>
 #include <string.h>
 
-SM_INLINE __m256 gate8(__m256 g, __m256 u)
-{
-    const __m256 e = exp8(_mm256_xor_ps(g, _mm256_set1_ps(-0.0f)));
-    return _mm256_div_ps(u, _mm256_add_ps(_mm256_set1_ps(1.0f), e));
-}
-
 void sm_sigmoid_mul_avx2(float *h, const float *g, const float *u, size_t n)
 {
     size_t i = 0;

@@ -33,7 +33,7 @@ SM_INLINE void tile(float *y, size_t ldy, const uint8_t *w, size_t n, const floa
                     const int n_r, const int n_t, const enum kind kind)
 {
     const size_t size = size_of(kind), row = n * size;
-    __m512 sum[8][N_TOK];
+    __m512 sum[N_ROWS][N_TOK];
     SM_UNROLL for (int r = 0; r < n_r; r++) {
         SM_UNROLL for (int t = 0; t < n_t; t++) sum[r][t] = _mm512_setzero_ps();
     }

@@ -126,31 +126,15 @@ SM_INLINE __m256 exp8(__m256 x)
     return _mm256_blendv_ps(p, v, nan);
 }
 
+SM_INLINE __m256 gate8(__m256 g, __m256 u)
+{
+    const __m256 e = exp8(_mm256_xor_ps(g, _mm256_set1_ps(-0.0f)));
+    return _mm256_div_ps(u, _mm256_add_ps(_mm256_set1_ps(1.0f), e));
+}
+
 /* Kernels of the AVX2 files, put into the table by fill_avx2.c. */
-SM_MUL_X8_DECL(sm_mul_q2k_q8k_avx2);
-SM_MUL_X8_DECL(sm_mul_q3k_q8k_avx2);
-SM_MUL_X8_DECL(sm_mul_q4k_q8k_avx2);
-SM_MUL_X8_DECL(sm_mul_q5k_q8k_avx2);
-SM_MUL_X8_DECL(sm_mul_q6k_q8k_avx2);
-SM_MUL_X8_DECL(sm_mul_tq10_q8k_avx2);
-SM_MUL_X8_DECL(sm_mul_tq20_q8k_avx2);
-SM_MUL_X8_DECL(sm_mul_iq4xs_q8k_avx2);
-SM_MUL_X8_DECL(sm_mul_iq2xxs_q8k_avx2);
-SM_MUL_X8_DECL(sm_mul_iq2xs_q8k_avx2);
-SM_MUL_X8_DECL(sm_mul_iq2s_q8k_avx2);
-SM_MUL_X8_DECL(sm_mul_iq3xxs_q8k_avx2);
-SM_MUL_X8_DECL(sm_mul_iq3s_q8k_avx2);
-SM_MUL_X8_DECL(sm_mul_iq1s_q8k_avx2);
-SM_MUL_X8_DECL(sm_mul_iq1m_q8k_avx2);
-SM_MUL_X8_DECL(sm_mul_q40_q8_avx2);
-SM_MUL_X8_DECL(sm_mul_q41_q8_avx2);
-SM_MUL_X8_DECL(sm_mul_q50_q8_avx2);
-SM_MUL_X8_DECL(sm_mul_q51_q8_avx2);
-SM_MUL_X8_DECL(sm_mul_q80_q8_avx2);
-SM_MUL_X8_DECL(sm_mul_iq4nl_q8_avx2);
-SM_MUL_X8_DECL(sm_mul_mxfp4_q8_avx2);
-SM_MUL_X8_DECL(sm_mul_q20_q8_avx2);
-SM_MUL_X8_DECL(sm_mul_q10_q8_avx2);
+SM_TILE_FORMATS(SM_NAME_DECL, avx2)
+SM_GRID_FORMATS(SM_NAME_DECL, avx2)
 
 void sm_mul_rows_f32_avx2(float *y, size_t ldy, const void *w, size_t n_rows, size_t n_cols,
                           const float *x, size_t ldx, size_t n_tok);
@@ -177,8 +161,8 @@ void sm_kv_store_q8_0_avx2(void *dst, const float *x, size_t n);
 void sm_attn_chunk_f32_avx2(const struct sm_attn_chunk *c);
 void sm_attn_chunk_f16_avx2(const struct sm_attn_chunk *c);
 void sm_attn_chunk_q8_0_avx2(const struct sm_attn_chunk *c);
-/* pack_x8 of all formats. */
-void sm_pack_fill_avx2(struct sm_kern *k);
+void sm_pack_x8_avx2(uint32_t type, uint8_t *dst, const uint8_t *rows, size_t row_bytes,
+                     size_t n_rows, size_t n_cols);
 
 #endif /* SM_HAVE_AVX2 */
 #endif

@@ -105,7 +105,7 @@ SM_INLINE void v_store(float *y, vf v, size_t n_groups)
     _mm512_mask_storeu_ps(y, n_groups > 1 ? 0xffff : 0xff, v);
 }
 
-SM_TILE_FORMATS(SM_TILE_DECL, avx512)
+SM_TILE_FORMATS(SM_NAME_DECL, avx512)
 void sm_mul_rows_f32_avx512(float *y, size_t ldy, const void *w, size_t n_rows, size_t n_cols,
                             const float *x, size_t ldx, size_t n_tok);
 void sm_mul_rows_f16_avx512(float *y, size_t ldy, const void *w, size_t n_rows, size_t n_cols,

@@ -88,7 +88,7 @@ SM_INLINE void v_store(float *y, vf v, size_t n_groups)
     _mm256_storeu_ps(y, v);
 }
 
-SM_TILE_FORMATS(SM_TILE_DECL, avxvnni)
+SM_TILE_FORMATS(SM_NAME_DECL, avxvnni)
 
 #endif
 #endif

@@ -41,11 +41,7 @@ float sm_rms_norm_avx2(float *y, const float *x, const float *w, size_t n, float
     return s;
 }
 
-SM_INLINE __m256 silu_mul8(__m256 g, __m256 u)
-{
-    const __m256 e = exp8(_mm256_xor_ps(g, _mm256_set1_ps(-0.0f)));
-    return _mm256_mul_ps(_mm256_div_ps(g, _mm256_add_ps(_mm256_set1_ps(1.0f), e)), u);
-}
+SM_INLINE __m256 silu_mul8(__m256 g, __m256 u) { return _mm256_mul_ps(gate8(g, g), u); }
 
 void sm_silu_mul_avx2(float *h, const float *g, const float *u, size_t n)
 {
