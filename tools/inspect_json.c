@@ -10,9 +10,6 @@
 #define SHOWN_BYTES 65536u
 #define SHOWN_ELEMENTS 64u
 
-static const char *const type_names[SM_KV_TYPE_COUNT] = {
-    "u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array", "u64", "i64", "f64"};
-
 static void put_scalar(struct sm_json *j, const char *key, uint32_t type, const uint8_t *p)
 {
     switch (type) {
@@ -43,9 +40,9 @@ static void put_kv(struct sm_json *j, const struct sm_kv *kv)
     const uint64_t each = kv->count ? kv->bytes / kv->count : 0;
     sm_json_open(j, NULL, '{');
     sm_json_bytes(j, "key", kv->key.p, kv->key.n);
-    sm_json_str(j, "type", type_names[kv->type]);
+    sm_json_str(j, "type", sm_gguf_kv_type_name(kv->type));
     if (kv->type == SM_KV_ARRAY) {
-        sm_json_str(j, "element_type", type_names[kv->elem_type]);
+        sm_json_str(j, "element_type", sm_gguf_kv_type_name(kv->elem_type));
         sm_json_uint(j, "count", kv->count);
         sm_json_open(j, "first", '[');
         for (uint64_t i = 0; i < kv->count && i < SHOWN_ELEMENTS; i++) {

@@ -12,9 +12,6 @@
 #define SHOWN_BYTES 72u   /* of a string */
 #define SHOWN_ELEMENTS 6u /* of an array */
 
-static const char *const type_names[SM_KV_TYPE_COUNT] = {
-    "u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array", "u64", "i64", "f64"};
-
 /* 16291543040 -> "16.3 G" */
 static const char *count_text(char buf[32], uint64_t n)
 {
@@ -86,7 +83,7 @@ static void print_array(const struct sm_kv *kv)
     const uint64_t each = kv->count ? kv->bytes / kv->count : 0;
     uint64_t at = 0;
     struct sm_str s;
-    printf("%" PRIu64 " x %s:", kv->count, type_names[kv->elem_type]);
+    printf("%" PRIu64 " x %s:", kv->count, sm_gguf_kv_type_name(kv->elem_type));
     for (uint64_t i = 0; i < shown; i++) {
         printf("%s ", i ? "," : "");
         if (kv->elem_type != SM_KV_STRING) print_scalar(kv->elem_type, kv->data + i * each);
@@ -110,7 +107,7 @@ static void print_metadata(const struct sm_gguf *g)
             print_array(kv);
             continue;
         }
-        printf("%s ", type_names[kv->type]);
+        printf("%s ", sm_gguf_kv_type_name(kv->type));
         if (kv->type == SM_KV_STRING) print_string(kv->data, kv->bytes, SHOWN_BYTES);
         else print_scalar(kv->type, kv->data);
         printf("\n");

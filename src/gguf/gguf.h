@@ -91,6 +91,8 @@ SM_NODISCARD smol_status sm_gguf_u64_at(const struct sm_gguf *g, const char *key
                                         smol_error *err);
 SM_NODISCARD smol_status sm_gguf_f64_at(const struct sm_gguf *g, const char *key, size_t i,
                                         double *out, bool *found, smol_error *err);
+/* "u8", "string", …; static. */
+const char *sm_gguf_kv_type_name(uint32_t type);
 /* Iterate the strings of a string array: *cursor starts at 0; returns false after the last one. */
 bool sm_gguf_next_str(const struct sm_kv *kv, uint64_t *cursor, struct sm_str *out);
 

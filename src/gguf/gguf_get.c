@@ -8,6 +8,11 @@
 static const char *const type_names[SM_KV_TYPE_COUNT] = {
     "u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array", "u64", "i64", "f64"};
 
+const char *sm_gguf_kv_type_name(uint32_t type)
+{
+    return type < SM_KV_TYPE_COUNT ? type_names[type] : "?";
+}
+
 /* Finds the key and its offset; *kv NULL (and OK) when it is absent and may be. */
 static smol_status get(const struct sm_gguf *g, const char *key, const struct sm_kv **kv,
                        bool *found, smol_error *err)

@@ -49,26 +49,6 @@ static int hex4(const struct reader *r, size_t at)
     return v;
 }
 
-static void put_utf8(struct sm_jbuf *b, uint32_t c)
-{
-    char t[4];
-    size_t n = 1;
-    if (c < 0x80) {
-        t[0] = (char)c;
-    } else if (c < 0x800) {
-        t[0] = (char)(0xc0 | c >> 6);
-        n = 2;
-    } else if (c < 0x10000) {
-        t[0] = (char)(0xe0 | c >> 12);
-        n = 3;
-    } else {
-        t[0] = (char)(0xf0 | c >> 18);
-        n = 4;
-    }
-    for (size_t i = 1; i < n; i++) t[i] = (char)(0x80 | (c >> 6 * (n - 1 - i) & 0x3f));
-    sm_jbuf_text(b, t, n, true);
-}
-
 /* Behind "\u"; half a surrogate pair becomes U+FFFD. */
 static smol_status read_unicode(struct reader *r, struct sm_jbuf *b)
 {
@@ -84,7 +64,7 @@ static smol_status read_unicode(struct reader *r, struct sm_jbuf *b)
             r->at += 6;
         }
     }
-    put_utf8(b, c >= 0xd800 && c < 0xe000 ? 0xfffd : c);
+    sm_jbuf_char(b, c, true);
     return SMOL_OK;
 }
 

@@ -34,20 +34,6 @@ smol_status sm_jinja_expect(struct sm_jparse *s, int sign, const char *what)
     return sm_jinja_next(s);
 }
 
-static void put_utf8(struct sm_jbuf *b, uint32_t c)
-{
-    char t[4];
-    size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000)) {
-        c = 0xfffd;
-        n = 3;
-    }
-    static const uint8_t lead[] = {0, 0, 0xc0, 0xe0, 0xf0};
-    t[0] = (char)(lead[n] | c >> 6 * (n - 1));
-    for (size_t i = 1; i < n; i++) t[i] = (char)(0x80 | (c >> 6 * (n - 1 - i) & 0x3f));
-    sm_jbuf_text(b, t, n, false);
-}
-
 /* Behind a backslash, as Python reads it; an unknown one stays as it is. */
 static void read_escape(struct sm_jparse *s, struct sm_jbuf *b)
 {
@@ -77,7 +63,7 @@ static void read_escape(struct sm_jparse *s, struct sm_jbuf *b)
     }
     if (digits && (n == digits || (base == 8 && n))) {
         s->at += n;
-        put_utf8(b, v);
+        sm_jbuf_char(b, v, false);
     } else {
         sm_jbuf_text(b, "\\", 1, false);
         sm_jbuf_text(b, &c, 1, false);

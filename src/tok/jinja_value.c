@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tok/jinja_int.h"
+#include "tok/unicode.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -239,6 +240,13 @@ void sm_jbuf_text(struct sm_jbuf *b, const char *text, size_t n, bool typed)
     memset(b->typed + b->n, typed, n);
     b->any_typed |= typed;
     b->n += n;
+}
+
+void sm_jbuf_char(struct sm_jbuf *b, uint32_t c, bool typed)
+{
+    char text[4];
+    if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000)) c = 0xfffd;
+    sm_jbuf_text(b, text, sm_utf8_put(text, c), typed);
 }
 
 smol_status sm_jbuf_end(struct sm_jbuf *b, struct sm_jstr *out)

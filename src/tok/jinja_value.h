@@ -117,6 +117,8 @@ struct sm_jbuf {
 };
 void sm_jbuf_put(struct sm_jbuf *b, struct sm_jstr s);
 void sm_jbuf_text(struct sm_jbuf *b, const char *text, size_t n, bool typed);
+/* A code point; one that is none becomes U+FFFD. */
+void sm_jbuf_char(struct sm_jbuf *b, uint32_t c, bool typed);
 /* What was put in; LIMIT when it did not fit. */
 SM_NODISCARD smol_status sm_jbuf_end(struct sm_jbuf *b, struct sm_jstr *out);
 
