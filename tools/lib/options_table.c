@@ -99,7 +99,7 @@ const struct sm_option sm_option_table[] = {
     FLAG("cpu", 0, SM_CMD_INSPECT, show_cpu, true,
          "show what this CPU offers and which kernels are used, instead of a file"),
     FLAG("in-place", 0, SM_CMD_PACK, in_place, true,
-         "free IN while OUT grows: needs 48 MiB beside the model, goes on after a power cut"),
+         "free IN while OUT grows: needs 48 MiB of room, goes on after a power cut"),
     FLAG("quiet", 'q', ANY, quiet, true, "no notes and no progress on stderr"),
 
     NUMBER("pool", 0, SM_OPTION_COUNT, PLANNED | SM_CMD_SIMULATE, n_pool, 1, 65535, 0, "N", "planned", false,
