@@ -152,11 +152,15 @@ static smol_status encode_fitting(struct sm_chat *c, int32_t **ids, size_t *n_id
         if (*n_ids + room <= ctx || !sm_talk_drop(&c->talk)) break;
         smol_free(*ids);
     }
-    if (c->talk.n_dropped > before && !c->o->quiet)
+    const bool dropped = c->talk.n_dropped > before;
+    size_t n_held = 0;
+    if (dropped && !c->o->quiet)
         fprintf(stderr,
                 "smol: note: the context of %zu tokens is full: the oldest %zu messages are "
-                "left out, the others are read again\n",
-                ctx, c->talk.n_dropped);
+                "left out, the others are %s\n",
+                ctx, c->talk.n_dropped, c->o->ctx_shift ? "moved up" : "read again");
+    if (*n_ids < ctx && dropped && c->o->ctx_shift)
+        return smol_session_shift(c->session, *ids, *n_ids, &n_held, err);
     if (*n_ids < ctx) return SMOL_OK;
     smol_free(*ids);
     *ids = NULL;

@@ -87,6 +87,7 @@ typedef struct {
     /* Gets a trace of the routing as it comes (store/trace.h has the format); NULL: none. */
     void (*trace)(void *arg, const void *bytes, size_t n);
     void *trace_arg;
+    bool ctx_shift;         /* a lever too: smol_session_shift works */
     smol_kv kv;             /* F16 unless chosen otherwise; Q8_0 is a lossy lever */
     smol_draft draft;       /* of smol_generate */
     float draft_oracle;     /* tests: right drafts with this probability; each answer is first written
@@ -233,6 +234,14 @@ void smol_session_free(smol_session *s);
  * read completely, or fewer: a model with recurrent layers falls back to where the last prompt's last
  * wave began, or to nothing. */
 smol_status smol_session_sync(smol_session *s, const int32_t *tokens, size_t n, smol_error *err);
+/* Before smol_session_sync, where a part of what the session holds is to be left out: what stays
+ * behind it and goes on in these n tokens moves up instead of being read again, its keys turned to
+ * their new positions. *n_held of the n tokens are held then. Lossy: what is moved had seen what is
+ * gone. ARG without smol_params.ctx_shift, which only models whose layers all keep keys and values of
+ * the whole context can be opened with (else UNSUPPORTED), and without drafts by the model's own
+ * block (ARG). Such a state cannot be saved (LIMIT). */
+smol_status smol_session_shift(smol_session *s, const int32_t *tokens, size_t n, size_t *n_held,
+                               smol_error *err);
 /* Append one token. */
 smol_status smol_session_append(smol_session *s, int32_t token, smol_error *err);
 size_t smol_session_length(const smol_session *s);

@@ -5,6 +5,7 @@
 #include "cpu/cpu.h"
 #include "infer/prefix_cache.h"
 #include "infer/session_file.h"
+#include "infer/shift.h"
 
 #include <stdlib.h>
 
@@ -110,6 +111,12 @@ void smol_session_free(smol_session *s)
 smol_status smol_session_sync(smol_session *s, const int32_t *tokens, size_t n, smol_error *err)
 {
     return sm_session_sync(&s->session, tokens, n, err);
+}
+
+smol_status smol_session_shift(smol_session *s, const int32_t *tokens, size_t n, size_t *n_held,
+                               smol_error *err)
+{
+    return sm_session_shift(&s->session, tokens, n, n_held, err);
 }
 
 smol_status smol_session_append(smol_session *s, int32_t token, smol_error *err)

@@ -5,7 +5,7 @@
 #ifndef SM_KV_H
 #define SM_KV_H
 
-#include "graph/graph.h"
+#include "graph/rope.h"
 
 struct sm_kv_cache {
     enum sm_kv_type type;
@@ -27,5 +27,10 @@ void sm_kv_layout_latent(struct sm_kv_cache *c, struct sm_arena *a, enum sm_kv_t
 /* Store the key and value of one head at a position; v is not read when dv is 0. */
 void sm_kv_store(const struct sm_kern *kern, struct sm_kv_cache *c, uint32_t pos, uint32_t head,
                  const float *k, const float *v);
+/* Move positions [from, end) down by `by` <= from and turn their keys by as much: channels
+ * [first, first + r->n_rot) of each head. Not for rings. tmp: dk floats and r->n_rot. Lossy:
+ * docs/arithmetic.md section 5. */
+void sm_kv_shift(const struct sm_kern *kern, struct sm_kv_cache *c, const struct sm_rope *r,
+                 uint32_t first, uint32_t from, uint32_t end, uint32_t by, float *tmp);
 
 #endif

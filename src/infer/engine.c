@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "infer/engine.h"
+#include "infer/shift.h"
 #include "cpu/cpu.h"
 #include "infer/measure.h"
 #include "infer/speculate.h"
@@ -151,6 +152,10 @@ static smol_status read_header(struct sm_engine *e, const char *path, const smol
         SM_TRY(sm_tok_new(&e->tok, e->gguf, err));
     sm_gguf_drop_arrays(e->gguf);
     SM_TRY(declare_model(e, p, e->draft_kind >= SMOL_DRAFT_MTP, err));
+    e->ctx_shift = p->ctx_shift;
+    if (e->ctx_shift) SM_TRY(sm_shift_allowed(e->model, e->kv_type, err));
+    if (e->ctx_shift && e->model->have_next) /* its rows of hidden states cannot be moved */
+        return SM_FAIL(err, ARG, "ctx-shift goes with --draft off or lookup only");
     if (e->draft_kind == SMOL_DRAFT_MTP && !e->model->have_next)
         return SM_FAIL(err, UNSUPPORTED, "this model has no next-token block to draft with");
     if (e->tok && sm_tok_n_vocab(e->tok) > e->model->hp.n_vocab)
@@ -511,6 +516,7 @@ void sm_engine_stats(const struct sm_engine *e, smol_stats *out)
         .draft_gain = sm_draft_gain(&e->draft),
         .predicted_tok_s = e->plan.tok_s_predicted};
     if (e->kv_type == SM_KV_Q8_0) out->loss_levers[out->n_loss_levers++] = "kv q8_0";
+    if (e->ctx_shift) out->loss_levers[out->n_loss_levers++] = "ctx-shift";
     for (unsigned i = 0; i < 3; i++)
         if (e->lever_text[i][0]) out->loss_levers[out->n_loss_levers++] = e->lever_text[i];
 }

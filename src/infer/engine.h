@@ -40,6 +40,7 @@ struct sm_engine {
     smol_plan plan_info; /* the same for the public header */
     enum sm_kv_type kv_type;
     char lever_text[3][48]; /* of the levers on routing that are on; "": off */
+    bool ctx_shift;
     uint32_t logit_rows;
     smol_draft draft_kind; /* as asked for; off beside levers that look at the pool */
     uint32_t n_draft; /* tokens drafted at once, at most; 0: no drafts */

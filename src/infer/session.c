@@ -26,6 +26,7 @@ static void go_back(struct sm_session *s, uint32_t n)
     struct sm_engine *e = s->e;
     s->have_logits = false;
     s->row = 0;
+    if (n <= s->n_pure) s->n_pure = UINT32_MAX;
     if (!e->recur_bytes) {
         s->n = n;
         sm_next_cut(e, n);

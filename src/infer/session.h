@@ -19,6 +19,7 @@ struct sm_session {
     uint32_t n_oracle;
     bool have_copy;   /* e->snapshot holds the recurrent states behind token n_copy - 1 */
     uint32_t n_copy;
+    uint32_t n_pure;  /* tokens whose keys are as reading them gives; UINT32_MAX: all (shift.h) */
 };
 
 SM_NODISCARD smol_status sm_session_open(struct sm_session *s, struct sm_engine *e, smol_error *err);

@@ -146,6 +146,8 @@ smol_status sm_session_save(struct sm_session *s, const char *path, smol_error *
         memcpy(s->e->graph.logits, sm_session_logits(s), s->e->model->hp.n_vocab * sizeof(float));
         s->row = 0;
     }
+    if (s->n > s->n_pure)
+        return SM_FAIL(err, LIMIT, "the context was shifted: its state is not that of its tokens");
     SM_TRY(make_header(s, &h, err));
     SM_TRY(sm_writer_open(&v.w, path, err));
     sm_hash_begin(&v.hash, 0);

@@ -104,6 +104,7 @@ void sm_model_params(const struct sm_options *o, smol_params *p)
         p->trace = put_trace;
         p->trace_arg = (char *)(uintptr_t)o->trace;
     }
+    p->ctx_shift = o->ctx_shift;
     p->kv = (smol_kv)o->kv;
     p->draft = (smol_draft)o->draft;
     p->draft_oracle = o->draft_oracle;

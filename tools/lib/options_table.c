@@ -119,6 +119,8 @@ const struct sm_option sm_option_table[] = {
      "(changes the answer)"},
     NUMBER("experts-used", 0, SM_OPTION_COUNT, PLANNED, experts_used, 1, 64, 0, "N", "the model's",
            false, "experts per token, fewer than the model's (changes the answer)"),
+    FLAG("ctx-shift", 0, SM_CMD_CHAT, ctx_shift, false,
+         "move what stays of a full context instead of reading it again (changes the answer)"),
     FLAG("no-learn", 0, SM_CMD_GENERATE, no_learn, false,
          "neither use nor write the list of this model's most used experts"),
     TEXT("trace", 0, SM_CMD_COMPUTE, trace, "FILE", false, "record the routing for smol simulate"),
