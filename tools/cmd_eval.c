@@ -32,7 +32,7 @@ struct eval {
     size_t n_scored;
 };
 
-/* ---- input ------------------------------------------------------------------------------------- */
+/* ---- input ----------------------------------------------------------------------------------- */
 
 static int parse_tokens(struct eval *e, const char *text)
 {
@@ -46,8 +46,8 @@ static int parse_tokens(struct eval *e, const char *text)
         const long v = strtol(p, &end, 10);
         if (end == p || errno || v < 0 || v > INT32_MAX || (*end && *end != ',') ||
             e->n_ids == cap)
-            return sm_complain(SM_EXIT_USAGE, "--tokens: expected token ids like 1,2,3, found \"%.20s\"",
-                               p);
+            return sm_complain(SM_EXIT_USAGE,
+                               "--tokens: expected token ids like 1,2,3, found \"%.20s\"", p);
         e->ids[e->n_ids++] = (int32_t)v;
         if (!*end) return SM_EXIT_DONE;
         p = end + 1;
@@ -69,7 +69,7 @@ static smol_status tokenize_text(struct eval *e, smol_error *err)
     return st;
 }
 
-/* ---- scoring ----------------------------------------------------------------------------------- */
+/* ---- scoring --------------------------------------------------------------------------------- */
 
 static smol_status score_position(void *arg, size_t pos, const float *logits)
 {
@@ -105,7 +105,7 @@ static smol_status run_windows(struct eval *e, smol_error *err)
     return st;
 }
 
-/* ---- output ------------------------------------------------------------------------------------ */
+/* ---- output ---------------------------------------------------------------------------------- */
 
 static int print_results(const struct eval *e)
 {
@@ -127,7 +127,8 @@ static int print_results(const struct eval *e)
             printf("miss rate    %.4f (%llu of %llu expert uses, %u slots per layer)\n", miss,
                    (unsigned long long)s.expert_misses, (unsigned long long)s.expert_uses,
                    s.pool_slots_per_layer);
-        return fflush(stdout) ? sm_complain(SM_EXIT_FAILED, "cannot write the result") : SM_EXIT_DONE;
+        return fflush(stdout) ? sm_complain(SM_EXIT_FAILED, "cannot write the result")
+                              : SM_EXIT_DONE;
     }
     sm_json_begin(&j, stdout, true);
     sm_json_open(&j, NULL, '{');
@@ -146,7 +147,7 @@ static int print_results(const struct eval *e)
     return sm_json_end(&j) ? SM_EXIT_DONE : sm_complain(SM_EXIT_FAILED, "cannot write the result");
 }
 
-/* ---- the command ------------------------------------------------------------------------------- */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 static int open_logits(struct eval *e)
 {
@@ -183,7 +184,8 @@ static int evaluate(struct eval *e)
     if (code != SM_EXIT_DONE) return code;
     if (run_windows(e, &err) != SMOL_OK) {
         if (err.code == SMOL_OK)
-            return sm_complain(SM_EXIT_FAILED, "cannot write %s: %s", e->o->logits, strerror(errno));
+            return sm_complain(SM_EXIT_FAILED, "cannot write %s: %s", e->o->logits,
+                               strerror(errno));
         return err.code == SMOL_CANCELLED ? 130 : sm_report(&err);
     }
     return print_results(e);

@@ -178,7 +178,8 @@ int sm_cmd_inspect(const struct sm_options *o, int argc, char **argv)
     struct sm_gguf *g;
     smol_error err = {0};
     if (o->show_cpu && argc == 0) return inspect_cpu(o->json);
-    if (o->show_cpu) return sm_complain(SM_EXIT_USAGE, "--cpu looks at this machine, not at a file");
+    if (o->show_cpu)
+        return sm_complain(SM_EXIT_USAGE, "--cpu looks at this machine, not at a file");
     if (argc == 0)
         return sm_complain(SM_EXIT_USAGE, "no file given; usage: smol inspect FILE | --cpu");
     if (sm_gguf_open(&g, argv[0], &err) != SMOL_OK) return sm_report(&err);

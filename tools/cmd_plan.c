@@ -10,8 +10,8 @@ static void print_text(const smol_plan *p, const char *path)
 {
     printf("%s: %s, %u layers", path, p->arch, p->n_layer);
     if (p->n_pool)
-        printf(", %u of them with %u experts of %.2f MiB, %u used per token", p->n_pool, p->n_expert,
-               (double)p->expert_bytes / 1048576.0, p->n_used);
+        printf(", %u of them with %u experts of %.2f MiB, %u used per token", p->n_pool,
+               p->n_expert, (double)p->expert_bytes / 1048576.0, p->n_used);
     printf("\n\n");
     for (unsigned i = 0; i < p->n_items; i++)
         printf("  %-28s %9.1f MiB\n", p->items[i].what, (double)p->items[i].bytes / 1048576.0);

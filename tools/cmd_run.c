@@ -16,7 +16,7 @@
 
 #define PROMPT_MAX_BYTES ((size_t)64 << 20)
 
-/* ---- the prompt ------------------------------------------------------------------------------- */
+/* ---- the prompt ------------------------------------------------------------------------------ */
 
 /* -p, -f or standard input; *owned is what to free. */
 static int read_prompt(const struct sm_options *o, const char **text, size_t *n, char **owned)
@@ -57,12 +57,13 @@ static smol_status encode(const struct sm_options *o, const smol_vocab *v, const
             *err = chat;
             return st;
         }
-        if (!o->quiet) fprintf(stderr, "smol: note: %s; the prompt is continued as it is\n", chat.msg);
+        if (!o->quiet)
+            fprintf(stderr, "smol: note: %s; the prompt is continued as it is\n", chat.msg);
     }
     return smol_tokenize(v, text, n, SMOL_ADD_SPECIAL, ids, n_ids, err);
 }
 
-/* ---- the answer ------------------------------------------------------------------------------- */
+/* ---- the answer ------------------------------------------------------------------------------ */
 
 struct printer { bool terminal, broken; int error; };
 
@@ -105,12 +106,13 @@ static void print_summary(const struct sm_options *o, const smol_model *m, const
             (double)s.budget_bytes / 1048576.0);
     if (s.expert_misses)
         fprintf(stderr, "; experts: %.1f %% of uses missed, %.1f MB read, waited %.2f s",
-                100.0 * (double)s.expert_misses / (double)s.expert_uses, (double)s.bytes_read * 1e-6,
-                s.demand_wait_seconds);
+                100.0 * (double)s.expert_misses / (double)s.expert_uses,
+                (double)s.bytes_read * 1e-6, s.demand_wait_seconds);
     if (o->seed < 0 && o->temp > 0) fprintf(stderr, "; seed %u", seed);
     if (s.prefetch_issued)
-        fprintf(stderr, "\nsmol: looked ahead: %llu experts read early, %llu of them used, %.1f MB for "
-                        "nothing",
+        fprintf(stderr,
+                "\nsmol: looked ahead: %llu experts read early, %llu of them used, %.1f MB for "
+                "nothing",
                 (unsigned long long)s.prefetch_issued, (unsigned long long)s.prefetch_used,
                 (double)s.prefetch_wasted_bytes * 1e-6);
     if (s.given_back_bytes)

@@ -36,7 +36,8 @@ static bool pick_sizes(struct simulation *s, uint32_t wanted)
     }
     for (uint32_t i = 1; i < 8; i++) {
         const uint32_t size = n * i / 8;
-        if (size >= k && (!s->n_sizes || size > s->size[s->n_sizes - 1])) s->size[s->n_sizes++] = size;
+        if (size >= k && (!s->n_sizes || size > s->size[s->n_sizes - 1]))
+            s->size[s->n_sizes++] = size;
     }
     if (!s->n_sizes) s->size[s->n_sizes++] = n;
     return true;
@@ -61,7 +62,7 @@ static double share(uint64_t a, uint64_t b) { return b ? (double)a / (double)b :
 
 static double miss(const struct sm_replay_result *r) { return share(r->misses, r->uses); }
 
-/* ---- output ------------------------------------------------------------------------------------- */
+/* ---- output ---------------------------------------------------------------------------------- */
 
 static void print_policies(const struct simulation *s)
 {
@@ -85,7 +86,8 @@ static void print_ahead(const struct simulation *s)
     const struct sm_replay_result *first = &s->result[0][2];
     if (!first->predictable[0] && !first->predictable[1] && !first->predictable[2]) return;
     printf("\nlooking ahead (lfu): misses foreseen %%, reads per foreseen miss\npool  ");
-    for (unsigned a = 1; a <= SM_TRACE_AHEAD; a++) printf("  %u layer%s     ", a, a > 1 ? "s" : " ");
+    for (unsigned a = 1; a <= SM_TRACE_AHEAD; a++)
+        printf("  %u layer%s     ", a, a > 1 ? "s" : " ");
     printf("\n");
     for (unsigned i = 0; i < s->n_sizes; i++) {
         const struct sm_replay_result *r = &s->result[i][2];
@@ -173,16 +175,16 @@ static int draw(const struct simulation *s, const char *path)
     return sm_complain(SM_EXIT_FAILED, "cannot write %s: %s", path, strerror(errno));
 }
 
-/* ---- the command -------------------------------------------------------------------------------- */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 static int simulate(struct simulation *s, const struct sm_options *o)
 {
     smol_error err = {0};
     const struct sm_lever none = {0};
     if (!pick_sizes(s, o->n_pool))
-        return sm_complain(SM_EXIT_USAGE, "--pool %u: this trace has %u experts, %u of them used per token",
-                           (unsigned)o->n_pool, (unsigned)s->d.shape.n_expert,
-                           (unsigned)s->d.shape.n_used);
+        return sm_complain(
+            SM_EXIT_USAGE, "--pool %u: this trace has %u experts, %u of them used per token",
+            (unsigned)o->n_pool, (unsigned)s->d.shape.n_expert, (unsigned)s->d.shape.n_used);
     s->lever = (struct sm_lever){o->route_bias.value, o->route_bias.keep, o->route_swap.value,
                                  o->route_swap.keep};
     smol_status st = replay(s, &none, s->result, &err);

@@ -117,9 +117,9 @@ static smol_status declare(struct synth *s, const struct synth_settings *set)
     return SMOL_OK;
 }
 
-static smol_status make(struct synth *s, const struct synth_shape *shape, const struct synth_mix *mix,
-                        const char *types, const struct synth_settings *set, unsigned n_threads,
-                        const char *path)
+static smol_status make(struct synth *s, const struct synth_shape *shape,
+                        const struct synth_mix *mix, const char *types,
+                        const struct synth_settings *set, unsigned n_threads, const char *path)
 {
     SM_TRY(sm_gguf_writer_new(&s->w, s->err));
     SM_TRY(synth_keys_write(s->w, shape, types, s->err));
@@ -164,9 +164,12 @@ void sm_synth_help(FILE *f)
     print_list(f, "Shapes:", synth_shape_name);
     print_list(f, "A shape may be changed, NAME,key=value,... or arch=ARCHITECTURE,key=value,...:",
                synth_shape_key);
-    fputs("\nA mix is a format for everything or parts=FORMAT: embd head attn ffn shared experts, and "
-          "rest for\nall but the experts. A format is any of GGUF's or q2_k_m q3_k_m q4_k_m q5_k_m, "
-          "which give some\nmatrices more bits.\n", f);
+    fputs(
+        "\nA mix is a format for everything or parts=FORMAT: embd head attn ffn shared experts, "
+        "and "
+        "rest for\nall but the experts. A format is any of GGUF's or q2_k_m q3_k_m q4_k_m q5_k_m, "
+        "which give some\nmatrices more bits.\n",
+        f);
 }
 
 int sm_cmd_synth(const struct sm_options *o, int argc, char **argv)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* `smol inspect --json`: the same for programs. Long arrays and strings are cut, their lengths kept. */
+/* `smol inspect --json`: the same for programs. Long arrays and strings are cut, their lengths
+ * kept. */
 #include "base/bits.h"
 #include "inspect.h"
 #include "lib/json.h"

@@ -141,7 +141,8 @@ static void print_tensors(const struct inspect *in)
         sm_text_clean(name);
         shape[0] = 0;
         for (uint32_t k = 0; k < t->n_dims; k++)
-            n += (size_t)snprintf(shape + n, sizeof shape - n, "%s%" PRIu64, k ? " x " : "", t->dim[k]);
+            n += (size_t)snprintf(shape + n, sizeof shape - n, "%s%" PRIu64, k ? " x " : "",
+                                  t->dim[k]);
         printf("%-40s %-8s %-24s %12s %14" PRIu64, name, sm_type_name(t->type),
                n ? shape : "1", size_text(size, t->bytes), t->at);
         if (split) printf("  %4" PRIu32, t->file + 1);
@@ -163,7 +164,8 @@ static void print_experts(const struct inspect *in)
     for (uint32_t i = 0; i < in->n_sizes; i++) {
         printf("%s%s", i ? ", " : "", size_text(a, in->size[i].expert_bytes));
         if (in->n_sizes > 1)
-            printf(" (%" PRIu32 " layer%s)", in->size[i].n_layers, in->size[i].n_layers > 1 ? "s" : "");
+            printf(" (%" PRIu32 " layer%s)", in->size[i].n_layers,
+                   in->size[i].n_layers > 1 ? "s" : "");
     }
     printf("\n");
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Chat formats as data. Each row equals the renderings of tests/data/golden/chat-builtin.json,
- * except "bailing-turns", which is ours: bailing with turn ends, as small Ling-like models have it. */
+ * except "bailing-turns", which is ours: bailing with turn ends, as small Ling-like models do. */
 /* clang-format off */
 #include "tok/chat_formats.h"
 
@@ -91,7 +91,8 @@ const struct sm_chat_format sm_chat_formats[] = {
     {.name = "gigachat",
      .begin = "<s>",
      .role = {{"", "<|message_sep|>"},
-              {"user<|role_sep|>", "<|message_sep|>available functions<|role_sep|>[]<|message_sep|>"},
+              {"user<|role_sep|>",
+               "<|message_sep|>available functions<|role_sep|>[]<|message_sep|>"},
               {"assistant<|role_sep|>", "<|message_sep|>"}},
      .answer = "assistant<|role_sep|>"},
     {.name = "glmedge",

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bounds of a rendering: the template and its values; of each message its values and what a loop does
- * with them (the models' templates take 4 to 6 kB and up to 1500 steps); its texts in a dozen
+/* Bounds of a rendering: the template and its values; of each message its values and what a loop
+ * does with them (the models' templates take 4 to 6 kB and up to 1500 steps); its texts in a dozen
  * versions. */
 #define BASE_BYTES ((size_t)16 << 20)
 #define BASE_STEPS ((uint64_t)1000000)

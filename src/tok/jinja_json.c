@@ -114,7 +114,8 @@ static smol_status read_number(struct reader *r, struct sm_jval *out)
         out->u.f = strtod(text, &end);
     }
     if (*end) return wrong(r, "a number that is none");
-    if (out->type == SM_J_FLOAT && !(out->u.f - out->u.f == 0)) return wrong(r, "a number too large");
+    if (out->type == SM_J_FLOAT && !(out->u.f - out->u.f == 0))
+        return wrong(r, "a number too large");
     r->at += n;
     return SMOL_OK;
 }

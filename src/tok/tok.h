@@ -35,8 +35,8 @@ const char *sm_tok_pre(const struct sm_tok *t);   /* split rule in use, "" for S
  * succeeds, and freed by the caller with free(); *n_ids is its length. A byte that starts no
  * well-formed UTF-8 sequence counts as U+FFFD for byte-level BPE, as itself for SPM. A byte without
  * a token becomes the unknown token, or nothing when there is none. Time grows as n log n at most.
- * Without SM_TOK_PARSE_SPECIAL only tokens that the file calls user-defined are found by their text:
- * use it so for what a user typed. */
+ * Without SM_TOK_PARSE_SPECIAL only tokens that the file calls user-defined are found by their
+ * text: use it so for what a user typed. */
 SM_NODISCARD smol_status sm_tok_encode(const struct sm_tok *t, const char *text, size_t n,
                                        unsigned flags, int32_t **ids, size_t *n_ids,
                                        smol_error *err);

@@ -8,11 +8,12 @@
 
 /* $XDG_CACHE_HOME/smol, or ~/.cache/smol; as sm_cache_path. */
 bool sm_cache_folder(bool make, char *buf, size_t cap);
-/* $XDG_CACHE_HOME/smol/NAME, or ~/.cache/smol/NAME. False when the environment names no folder or the
- * path does not fit. `make`: the folder is made where it is missing, as far as that is allowed. */
+/* $XDG_CACHE_HOME/smol/NAME, or ~/.cache/smol/NAME. False when the environment names no folder or
+ * the path does not fit. `make`: the folder is made where it is missing, as far as that is allowed.
+ */
 bool sm_cache_path(const char *name, bool make, char *buf, size_t cap);
-/* The device profile that `smol bench --flash` writes and models are opened with; NULL: no place for
- * one. Static. */
+/* The device profile that `smol bench --flash` writes and models are opened with; NULL: no place
+ * for one. Static. */
 const char *sm_device_profile_path(bool make);
 
 #endif

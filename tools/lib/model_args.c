@@ -79,7 +79,8 @@ static unsigned threads_of(const struct sm_options *o)
     const unsigned cores = sm_cores_allowed();
     if (o->n_threads <= cores) return o->n_threads;
     if (!o->quiet)
-        fprintf(stderr, "smol: note: %u threads asked for, of which %u %s used: one for each core\n",
+        fprintf(stderr,
+                "smol: note: %u threads asked for, of which %u %s used: one for each core\n",
                 o->n_threads, cores, cores == 1 ? "is" : "are");
     return cores;
 }
@@ -128,8 +129,10 @@ void sm_model_notes(const struct sm_options *o, const smol_model *m)
     smol_model_stats(m, &st);
     if (p->note[0]) fprintf(stderr, "smol: note: %s\n", p->note);
     if (!st.direct && p->n_pool && !p->experts_resident)
-        fprintf(stderr, "smol: note: %s refuses direct reads; experts are read through the page cache "
-                        "and dropped behind\n", st.file_system ? st.file_system : "the file system");
+        fprintf(stderr,
+                "smol: note: %s refuses direct reads; experts are read through the page cache "
+                "and dropped behind\n",
+                st.file_system ? st.file_system : "the file system");
     for (unsigned i = 0; i < st.n_loss_levers; i++)
         fprintf(stderr, "smol: note: lossy: %s\n", st.loss_levers[i]);
 }

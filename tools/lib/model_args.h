@@ -17,8 +17,8 @@ void sm_catch_interrupt(void);
 extern volatile bool sm_interrupted;
 /* What a user should know after opening: notes of the plan, reads that are not direct, levers. */
 void sm_model_notes(const struct sm_options *o, const smol_model *m);
-/* Learn, write --stats and finish --trace when they were asked for. False after a failure, which has
- * been reported. */
+/* Learn, write --stats and finish --trace when they were asked for. False after a failure, which
+ * has been reported. */
 bool sm_write_stats(const struct sm_options *o, const smol_model *m);
 
 #endif

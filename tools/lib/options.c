@@ -125,7 +125,8 @@ static void complain_value(const char *name, const struct sm_option *t, const ch
     case SM_OPTION_SIZE: fprintf(stderr, "a size such as 800M or 1.5G (powers of 1024)\n"); break;
     case SM_OPTION_CHOICE: fprintf(stderr, "one of %s\n", t->choices); break;
     case SM_OPTION_PAIR:
-        fprintf(stderr, "a number from %g to %g, then perhaps a comma and a whole number from 0 to 64\n",
+        fprintf(stderr,
+                "a number from %g to %g, then perhaps a comma and a whole number from 0 to 64\n",
                 t->lo, t->hi);
         break;
     case SM_OPTION_RATE: fprintf(stderr, "MB/s or MB/s,microseconds, such as 90,150\n"); break;

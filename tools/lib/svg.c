@@ -18,8 +18,8 @@ static void axes(FILE *f, const struct sm_svg_chart *c)
 {
     for (int i = 0; i <= 5; i++) {
         const double v = c->y_max * i / 5, y = y_of(c, v);
-        fprintf(f, "<line x1='%d' x2='%d' y1='%.1f' y2='%.1f' stroke='#ddd'/>\n", LEFT, WIDTH - RIGHT,
-                y, y);
+        fprintf(f, "<line x1='%d' x2='%d' y1='%.1f' y2='%.1f' stroke='#ddd'/>\n", LEFT,
+                WIDTH - RIGHT, y, y);
         fprintf(f, "<text x='%d' y='%.1f' text-anchor='end'>%g</text>\n", LEFT - 6, y + 4, v);
     }
     for (size_t i = 0; i < c->n; i++)
@@ -34,7 +34,8 @@ static void axes(FILE *f, const struct sm_svg_chart *c)
 
 bool sm_svg_write(FILE *f, const struct sm_svg_chart *c)
 {
-    static const char *const colours[] = {"#333", "#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e"};
+    static const char *const colours[] = {"#333",    "#1f77b4", "#d62728",
+                                          "#2ca02c", "#9467bd", "#ff7f0e"};
     fprintf(f, "<svg xmlns='http://www.w3.org/2000/svg' width='%d' height='%d' "
                "font-family='sans-serif' font-size='12'>\n<rect width='100%%' height='100%%' "
                "fill='white'/>\n", WIDTH, HEIGHT);
