@@ -48,7 +48,8 @@ static void word_load(struct sm_chat *c, const char *arg)
         return;
     }
     c->fresh = true;
-    printf("%s%zu messages; the last:%s\n", sm_chat_dim(c), c->talk.n, sm_chat_plain(c));
+    printf("%s%zu messages%s%s\n", sm_chat_dim(c), c->talk.n, c->talk.n ? "; the last:" : "",
+           sm_chat_plain(c));
     if (c->talk.n) {
         const struct sm_talk_message *last = &c->talk.v[c->talk.n - 1];
         (void)sm_print_text(stdout, last->text, last->n, c->terminal);

@@ -9,7 +9,6 @@
 #include "lib/terminal.h"
 #include "talk.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,23 +16,6 @@
 #include <unistd.h>
 
 #define MESSAGE_MAX ((size_t)16 << 20)
-
-static void on_interrupt(int sig)
-{
-    (void)sig;
-    sm_interrupted = true;
-}
-
-/* Ctrl-C stops an answer or a line, never the chat; a read of the terminal must come back. */
-static void catch_interrupts(void)
-{
-    struct sigaction sa;
-    memset(&sa, 0, sizeof sa);
-    sa.sa_handler = on_interrupt;
-    sigemptyset(&sa.sa_mask);
-    (void)sigaction(SIGINT, &sa, NULL);
-    (void)signal(SIGPIPE, SIG_IGN);
-}
 
 void sm_chat_keep(struct sm_chat *c)
 {
@@ -160,7 +142,7 @@ int sm_cmd_chat(const struct sm_options *o, int argc, char **argv)
     smol_error err = {0};
     char history[sizeof c.cache + 16] = "";
     (void)argc;
-    catch_interrupts();
+    sm_catch_interrupts(); /* Ctrl-C stops an answer or a line, never the chat */
     sm_model_params(o, &params);
     sm_model_learns(o, argv[0], &params);
     if (smol_model_open(&c.model, argv[0], &params, &err) != SMOL_OK) {

@@ -16,19 +16,28 @@ volatile bool sm_interrupted;
 
 static void on_interrupt(int sig)
 {
+    (void)sig;
+    sm_interrupted = true;
+}
+
+static void on_first_interrupt(int sig)
+{
     sm_interrupted = true;
     (void)signal(sig, SIG_DFL); /* a second Ctrl-C ends the program */
 }
 
-void sm_catch_interrupt(void)
+static void catch_interrupts(void (*handler)(int))
 {
     struct sigaction sa;
     memset(&sa, 0, sizeof sa);
-    sa.sa_handler = on_interrupt;
+    sa.sa_handler = handler;
     sigemptyset(&sa.sa_mask);
     (void)sigaction(SIGINT, &sa, NULL);
     (void)signal(SIGPIPE, SIG_IGN); /* writes report EPIPE instead */
 }
+
+void sm_catch_interrupt(void) { catch_interrupts(on_first_interrupt); }
+void sm_catch_interrupts(void) { catch_interrupts(on_interrupt); }
 
 static void print_note(void *arg, const char *text)
 {

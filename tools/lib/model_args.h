@@ -14,6 +14,8 @@ void sm_model_params(const struct sm_options *o, smol_params *p);
 void sm_model_learns(const struct sm_options *o, const char *model, smol_params *p);
 /* Catch SIGINT once: the first sets the flag, the second ends the program. */
 void sm_catch_interrupt(void);
+/* The same, and each sets the flag: Ctrl-C never ends the program. */
+void sm_catch_interrupts(void);
 extern volatile bool sm_interrupted;
 /* What a user should know after opening: notes of the plan, reads that are not direct, levers. */
 void sm_model_notes(const struct sm_options *o, const smol_model *m);
