@@ -38,11 +38,26 @@ void sm_word_wake(atomic_uint *word)
     (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-/* The mask of the main thread is that of the process (taskset, cpusets). */
-static bool allowed_mask(cpu_set_t *set)
+/* Callers of pools that have a core of their own, and the mask of the process before the first. */
+static pthread_mutex_t callers_mu = PTHREAD_MUTEX_INITIALIZER;
+static unsigned n_callers;
+static cpu_set_t before_callers;
+
+/* The mask of the main thread is that of the process (taskset, cpusets), unless we changed it. */
+static bool allowed_locked(cpu_set_t *set)
 {
     CPU_ZERO(set);
-    return sched_getaffinity(getpid(), sizeof *set, set) == 0 && CPU_COUNT(set) > 0;
+    if (n_callers) *set = before_callers;
+    else if (sched_getaffinity(getpid(), sizeof *set, set) != 0) return false;
+    return CPU_COUNT(set) > 0;
+}
+
+static bool allowed_mask(cpu_set_t *set)
+{
+    (void)pthread_mutex_lock(&callers_mu);
+    const bool known = allowed_locked(set);
+    (void)pthread_mutex_unlock(&callers_mu);
+    return known;
 }
 
 unsigned sm_cores_allowed(void)
@@ -106,6 +121,19 @@ unsigned sm_cores_fast(void)
     return allowed_mask(&set) ? sm_cores_fast_at("", &set) : sm_cores_allowed();
 }
 
+/* The i-th allowed core alone. */
+static cpu_set_t core_of(const cpu_set_t *allowed, unsigned i)
+{
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    for (unsigned cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        if (!CPU_ISSET(cpu, allowed) || i--) continue;
+        CPU_SET(cpu, &one);
+        break;
+    }
+    return one;
+}
+
 void sm_thread_place(struct sm_thread *t, unsigned i, unsigned n)
 {
     cpu_set_t set, chosen;
@@ -115,14 +143,31 @@ void sm_thread_place(struct sm_thread *t, unsigned i, unsigned n)
         sm_cores_choose("", &set, n, &chosen);
         if (!CPU_EQUAL(&set, &chosen)) (void)pthread_setaffinity_np(t->id, sizeof chosen, &chosen);
     } else if (n == cores) {
-        for (unsigned cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-            if (!CPU_ISSET(cpu, &set) || i--) continue;
-            CPU_ZERO(&chosen);
-            CPU_SET(cpu, &chosen);
-            (void)pthread_setaffinity_np(t->id, sizeof chosen, &chosen);
-            return;
-        }
+        chosen = core_of(&set, i);
+        (void)pthread_setaffinity_np(t->id, sizeof chosen, &chosen);
     }
+}
+
+bool sm_caller_place(unsigned n)
+{
+    cpu_set_t set;
+    (void)pthread_mutex_lock(&callers_mu);
+    bool placed = allowed_locked(&set) && n > 1 && (unsigned)CPU_COUNT(&set) == n;
+    if (placed) {
+        const cpu_set_t one = core_of(&set, 0);
+        placed = pthread_setaffinity_np(pthread_self(), sizeof one, &one) == 0;
+    }
+    if (placed && !n_callers++) before_callers = set;
+    (void)pthread_mutex_unlock(&callers_mu);
+    return placed;
+}
+
+void sm_caller_release(bool here)
+{
+    (void)pthread_mutex_lock(&callers_mu);
+    if (here) (void)pthread_setaffinity_np(pthread_self(), sizeof before_callers, &before_callers);
+    n_callers--;
+    (void)pthread_mutex_unlock(&callers_mu);
 }
 
 static void *thread_main(void *arg)
@@ -141,6 +186,14 @@ static void block_signals(sigset_t *old)
     (void)sigfillset(&all);
     for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++) (void)sigdelset(&all, kept[i]);
     (void)pthread_sigmask(SIG_SETMASK, &all, old);
+}
+
+/* A thread inherits the mask of who starts it: not that of a caller who has a core of its own. */
+static void unbind(struct sm_thread *t)
+{
+    (void)pthread_mutex_lock(&callers_mu);
+    if (n_callers) (void)pthread_setaffinity_np(t->id, sizeof before_callers, &before_callers);
+    (void)pthread_mutex_unlock(&callers_mu);
 }
 
 smol_status sm_thread_new(struct sm_thread **out, void (*fn)(void *), void *arg, const char *name,
@@ -169,6 +222,7 @@ smol_status sm_thread_new(struct sm_thread **out, void (*fn)(void *), void *arg,
         return sm_fail(err, SMOL_NOMEM, rc, UINT64_MAX, SM_WHERE,
                        "the system refuses to start a thread: %s", strerror(rc));
     }
+    unbind(t);
     *out = t;
     return SMOL_OK;
 }

@@ -17,6 +17,12 @@ void sm_word_wake(atomic_uint *word);
  * there are more and they differ, else anywhere. A refusal is ignored: a mask is a request. */
 void sm_thread_place(struct sm_thread *t, unsigned i, unsigned n);
 
+/* Give the calling thread the first of n cores, when it has n: the scheduler likes to wake a thread
+ * on the core of who wakes it, and with all others bound it would share that core for milliseconds.
+ * False: not done. Undone by sm_caller_release; here: by the same thread. */
+bool sm_caller_place(unsigned n);
+void sm_caller_release(bool here);
+
 /* Of the allowed cores, those at least as large as the n-th largest; all when that is not known.
  * `root` is put before /sys ("" is the real system). */
 void sm_cores_choose(const char *root, const cpu_set_t *allowed, unsigned n, cpu_set_t *out);

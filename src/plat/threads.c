@@ -8,13 +8,15 @@
 #include "plat/linux_thread.h"
 
 #include <assert.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
 #define MAX_WORKERS 64u
-/* Longer than the gaps between the steps of one layer (1-10 us), shorter than any read. */
-#define SPIN_NS 40000u
+/* Longer than the gaps between the steps of one layer (1-10 us) and than the wake of a sleeping core
+ * (50-80 us in a virtual machine: sleeps would breed sleeps), shorter than any read. */
+#define SPIN_NS 100000u
 /* With more threads than cores the one waited for may not be running: let it, a few times. */
 #define YIELDS 4u
 
@@ -39,6 +41,8 @@ struct sm_pool {
     void *arg;
     bool quit;
     bool spin; /* a core for each worker */
+    bool placed; /* the caller has one of them */
+    pthread_t caller;
     unsigned n;
     unsigned n_started;
     struct worker worker[MAX_WORKERS];
@@ -129,6 +133,8 @@ smol_status sm_pool_new(struct sm_pool **out, unsigned n_threads, smol_error *er
         p->n_started = i + 1;
         sm_thread_place(w->thread, i, n_threads);
     }
+    p->caller = pthread_self();
+    p->placed = sm_caller_place(n_threads);
     p->n = n_threads; /* read by the workers after the first job is given out */
     *out = p;
     return SMOL_OK;
@@ -143,6 +149,7 @@ void sm_pool_free(struct sm_pool *p)
     p->quit = true;
     gate_set(&p->job, atomic_load(&p->job.word) + 1);
     for (unsigned i = 1; i < p->n_started; i++) sm_thread_join(p->worker[i].thread);
+    if (p->placed) sm_caller_release(pthread_equal(p->caller, pthread_self()));
     sm_mem_free(p, sizeof *p);
 }
 
