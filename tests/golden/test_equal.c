@@ -44,8 +44,8 @@ static const struct equal_case cases[] = {
     {"tests/data/models/rand-bailingmoe3-k256-q2_k.gguf", 5, 16, false, true, 0x43cd71748e3774fb},
     {"tests/data/models/rand-qwen35.gguf", 0, 0, false, true, 0x439be823a5728f57},
     {"tests/data/models/rand-qwen35moe.gguf", 5, 12, false, false, 0xbcc12abfe1afb599},
-    {"tests/data/models/rand-shape-bailingmoe3.gguf", 2, 7, false, false, 0},
-    {"tests/data/models/rand-shape-qwen35moe.gguf", 2, 5, false, false, 0},
+    {"tests/data/models/rand-shape-bailingmoe3.gguf", 2, 7, false, false, 0xb23902d22fd65e61},
+    {"tests/data/models/rand-shape-qwen35moe.gguf", 2, 5, false, false, 0x7b2fde959fab6c3b},
     {"models/tiny-moe.gguf", 5, 32, false, true, 0x5275963f684ca522},
 };
 
