@@ -44,7 +44,7 @@ static void check_x8(uint32_t type, const uint8_t *rows, size_t n_rows, size_t n
     uint8_t *back = malloc(row_bytes);
     if (x8 && back) {
         sm_kern_init(&k, 1);
-        k.pack_x8[type](x8, rows, row_bytes, n_rows, n_cols);
+        k.pack_x8(type, x8, rows, row_bytes, n_rows, n_cols);
         for (size_t r = 0; r < n_rows; r++) {
             sm_x8_unpack_row(type, x8, r, n_cols, back);
             require(!memcmp(back, rows + r * row_bytes, row_bytes));

@@ -232,6 +232,7 @@ struct sm_stream {
     uint64_t next_seq;           /* chunk behind those in use */
     struct { uint64_t from, to; } gap[SM_STREAM_GAPS]; /* to be left out, once reading gets there */
     uint32_t n_gaps;
+    uint64_t n_skips;            /* times the order of use was another (looked at by tests) */
     smol_status status;          /* first failure */
     smol_error err;
 };

@@ -205,6 +205,7 @@ uint32_t sm_stream_n_chunks(const struct sm_stream_item *item) { return item->n_
  * comes first: then the gap waits until reading gets there. */
 static void skip(struct sm_stream *t, uint64_t to)
 {
+    t->n_skips++;
     if (t->read_seq < t->next_seq) {
         assert(t->n_gaps < SM_STREAM_GAPS);
         t->gap[t->n_gaps].from = t->next_seq;
