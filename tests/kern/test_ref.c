@@ -464,6 +464,12 @@ int main(int argc, char **argv)
         else strays += kern.mul_x8[type] != NULL;
     }
     TAP_OK(!strays, "no kernel for what is not an x8 format");
+    size_t others = 0; /* a CPU that offers nothing else: SSE2, or ARM without NEON */
+    for (uint32_t type = 0; type < SM_TYPE_COUNT; type++) {
+        const char *level = sm_kern_matrix_level(1, type);
+        others += sm_type_is_matrix(type) ? !level || strcmp(level, "ref") != 0 : level != NULL;
+    }
+    TAP_OK(!others, "a CPU without levels takes every matrix kernel from ref");
     check_largest(SM_Q2_K, 0xff, 0, 0xff, 1463040);
     check_largest(SM_Q3_K, 0x00, 0, 0x00, 4161536);
     check_largest(SM_Q4_K, 0xff, 0, 0xff, 30723840);
