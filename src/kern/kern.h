@@ -75,9 +75,9 @@ struct sm_conv {
 };
 
 /* The delta rule for up to SM_DELTA_ROWS value rows of one head over n_tok tokens, in order; s is
- * [dk][SM_DELTA_ROWS], lane = value row, 64-byte aligned. q, k (dk floats), v (n_rows), beta and g (one factor,
- * or dk when per_key) of token t are t * ld floats further, o (n_rows; may be NULL) t * ld_o. What
- * the lanes of s beyond n_rows hold is not specified. */
+ * [dk][SM_DELTA_ROWS], lane = value row, 64-byte aligned. q, k (dk floats), v (n_rows), beta and g
+ * (one factor, or dk when per_key) of token t are t * ld floats further, o (n_rows; may be NULL)
+ * t * ld_o. What the lanes of s beyond n_rows hold is not specified. */
 #define SM_DELTA_ROWS 32u
 struct sm_delta_tile {
     float *s;

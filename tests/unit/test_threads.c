@@ -127,7 +127,8 @@ static void look_at_mask(void *mask)
 }
 
 /* With a core for each, every worker and the caller have one of their own until the pool is freed, and
- * threads started meanwhile may run anywhere; with more threads than cores nobody is pinned; a narrower mask is respected. */
+ * threads started meanwhile may run anywhere; with more threads than cores nobody is pinned; a narrower
+ * mask is respected. */
 static void test_masks(void)
 {
     struct shared s;

@@ -167,10 +167,14 @@ static void finish_whole(struct run *r, const char *finish)
     free(text);
 }
 
+/* Before the answer leaves: who has it may ask for the figures at once. */
 static void count(struct run *r)
 {
     struct sm_server *s = r->server;
+    smol_stats now;
+    smol_model_stats(s->model, &now);
     (void)pthread_mutex_lock(&s->mu);
+    s->figures.stats = now;
     s->figures.prompt_tokens += r->answer.n_prompt;
     s->figures.cached_tokens += r->answer.n_cached;
     s->figures.generated_tokens += r->answer.n_generated;

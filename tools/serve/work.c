@@ -301,7 +301,6 @@ static void *decode_main(void *arg)
     if (open_model(s, &session)) {
         while ((j = next_job(s)) != NULL) {
             sm_decode_run(s, session, j);
-            keep_stats(s);
             sm_view_look(s->view, "idle", 0, 0);
         }
         sm_states_end(&s->states, session);
