@@ -27,7 +27,7 @@ need_root() {
     [ -x "$smol" ] || { echo "no program at $smol: build it, or set SMOL" >&2; exit 2; }
 }
 
-calc() { awk "BEGIN { printf \"%.${2:-3}f\", $1 }"; }
+calc() { awk "BEGIN { printf \"%.${2:-3}f\", ($1) }"; }
 has_command() { "$smol" help | grep -q "^  $1 "; }
 
 # flash FOLDER [ALL_MB_S ONE_MB_S LATENCY_US [READAHEAD_KIB]]: mount afresh at $mount
