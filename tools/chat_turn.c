@@ -2,13 +2,13 @@
 /* One answer of a chat: fit the conversation into the context, read what is new, write the answer.
  */
 #include "talk.h"
+#include "base/status.h"
 #include "lib/command.h"
 #include "lib/model_args.h"
 #include "lib/progress.h"
 #include "lib/terminal.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,17 +93,6 @@ static void print_status(const struct sm_chat *c, const smol_stats *a, const smo
 
 /* ---- the conversation as tokens ---- */
 
-__attribute__((format(printf, 3, 4))) static smol_status fail(smol_error *err, smol_status code,
-                                                              const char *fmt, ...)
-{
-    va_list ap;
-    *err = (smol_error){.code = code, .at = UINT64_MAX};
-    va_start(ap, fmt);
-    (void)vsnprintf(err->msg, sizeof err->msg, fmt, ap);
-    va_end(ap);
-    return code;
-}
-
 static smol_status encode(struct sm_chat *c, int32_t **ids, size_t *n_ids, smol_chat_info *info,
                           smol_error *err)
 {
@@ -115,7 +104,7 @@ static smol_status encode(struct sm_chat *c, int32_t **ids, size_t *n_ids, smol_
     const smol_chat_params p = {.thinking = c->thinking, .kept = kept, .n_kept = n_kept};
     smol_status st;
     *ids = NULL;
-    if (!m) return fail(err, SMOL_NOMEM, "no memory for the conversation");
+    if (!m) return SM_FAIL(err, NOMEM, "no memory for the conversation");
     *info = (smol_chat_info){0};
     if (!c->o->raw) {
         st = smol_chat_encode(v, m, n, &p, ids, n_ids, info, err);
@@ -124,7 +113,7 @@ static smol_status encode(struct sm_chat *c, int32_t **ids, size_t *n_ids, smol_
         bool good = true;
         for (size_t i = 0; good && i < n; i++) good = append(&all, m[i].content, m[i].n_bytes);
         st = good ? smol_tokenize(v, all.p, all.n, SMOL_ADD_SPECIAL, ids, n_ids, err)
-                  : fail(err, SMOL_NOMEM, "no memory for the conversation");
+                  : SM_FAIL(err, NOMEM, "no memory for the conversation");
         free(all.p);
     }
     free(m);
@@ -164,7 +153,7 @@ static smol_status encode_fitting(struct sm_chat *c, int32_t **ids, size_t *n_id
     if (*n_ids < ctx) return SMOL_OK;
     smol_free(*ids);
     *ids = NULL;
-    return fail(err, SMOL_LIMIT,
+    return SM_FAIL(err, LIMIT,
                 "the message has %zu tokens; with its answer it does not fit the context of %zu "
                 "(--ctx)",
                 *n_ids, ctx);
@@ -261,7 +250,7 @@ bool sm_chat_answer(struct sm_chat *c)
         c->n_answers++;
         answered = sm_talk_add(&c->talk, SM_TALK_ASSISTANT, answer->p ? answer->p : "", answer->n,
                                thought->p);
-        if (!answered) st = fail(&err, SMOL_NOMEM, "no memory for the conversation");
+        if (!answered) st = SM_FAIL(&err, NOMEM, "no memory for the conversation");
     }
     if (!answered) explain(c, &w, st, &err);
     smol_model_stats(c->model, &after);

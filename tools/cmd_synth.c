@@ -164,12 +164,9 @@ void sm_synth_help(FILE *f)
     print_list(f, "Shapes:", synth_shape_name);
     print_list(f, "A shape may be changed, NAME,key=value,... or arch=ARCHITECTURE,key=value,...:",
                synth_shape_key);
-    fputs(
-        "\nA mix is a format for everything or parts=FORMAT: embd head attn ffn shared experts, "
-        "and "
-        "rest for\nall but the experts. A format is any of GGUF's or q2_k_m q3_k_m q4_k_m q5_k_m, "
-        "which give some\nmatrices more bits.\n",
-        f);
+    fputs("\nA mix is a format for everything or parts=FORMAT: embd head attn ffn shared "
+          "experts, and rest for\nall but the experts. A format is any of GGUF's or q2_k_m "
+          "q3_k_m q4_k_m q5_k_m, which give some\nmatrices more bits.\n", f);
 }
 
 int sm_cmd_synth(const struct sm_options *o, int argc, char **argv)

@@ -72,8 +72,7 @@ smol_status sm_prefix_restore(struct sm_session *s, const char *folder, const in
                               size_t n_tokens, size_t *n, smol_error *err)
 {
     struct search q;
-    uint32_t have = 0;
-    while (have < s->n && have < n_tokens && s->e->tokens[have] == tokens[have]) have++;
+    const uint32_t have = sm_same_tokens(tokens, n_tokens, s->e->tokens, s->n);
     *n = have;
     SM_TRY(begin(&q, s, folder, err));
     q.tokens = tokens;

@@ -112,10 +112,9 @@ smol_status sm_session_sync(struct sm_session *s, const int32_t *tokens, size_t 
 {
     struct sm_engine *e = s->e;
     const uint64_t start = sm_now_ns();
-    uint32_t same = 0;
     sm_session_settle(s);
     SM_TRY(check_tokens(s, tokens, n, err));
-    while (same < n && same < s->n && tokens[same] == e->tokens[same]) same++;
+    uint32_t same = sm_same_tokens(tokens, n, e->tokens, s->n);
     if (same == n && same == s->n && s->have_logits) return SMOL_OK;
     if (same == n && n > 0) same--; /* the last token is read again for its logits */
     if (same < s->n) go_back(s, sm_model_keeps(e->model, s->n, same) ? same : 0);

@@ -22,6 +22,14 @@ struct sm_session {
     uint32_t n_pure;  /* tokens whose keys are as reading them gives; UINT32_MAX: all (shift.h) */
 };
 
+/* How many tokens two lists have in common from their start. */
+static inline uint32_t sm_same_tokens(const int32_t *a, size_t n_a, const int32_t *b, size_t n_b)
+{
+    uint32_t n = 0;
+    while (n < n_a && n < n_b && a[n] == b[n]) n++;
+    return n;
+}
+
 SM_NODISCARD smol_status sm_session_open(struct sm_session *s, struct sm_engine *e, smol_error *err);
 void sm_session_close(struct sm_session *s);
 /* No tokens, no drafts, and the states of an empty context. */

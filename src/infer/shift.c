@@ -15,14 +15,6 @@ smol_status sm_shift_allowed(const struct sm_model *m, enum sm_kv_type type, smo
                    sm_model_arch(m), what);
 }
 
-static uint32_t run_length(const int32_t *a, size_t n_a, const int32_t *b, size_t n_b)
-{
-    const size_t most = n_a < n_b ? n_a : n_b;
-    size_t n = 0;
-    while (n < most && a[n] == b[n]) n++;
-    return (uint32_t)n;
-}
-
 static void shift_layer(struct sm_engine *e, uint32_t i, uint32_t from, uint32_t end, uint32_t by)
 {
     const struct sm_layer *l = &e->model->layers[i];
@@ -36,12 +28,12 @@ smol_status sm_session_shift(struct sm_session *s, const int32_t *tokens, size_t
 {
     struct sm_engine *e = s->e;
     sm_session_settle(s);
-    const uint32_t same = run_length(tokens, n, e->tokens, s->n);
+    const uint32_t same = sm_same_tokens(tokens, n, e->tokens, s->n);
     uint32_t at = 0, longest = 0;
     *n_held = same;
     if (!e->ctx_shift) return SM_FAIL(err, ARG, "the model was opened without ctx_shift");
     for (uint32_t i = same + 1; i < s->n && longest < n - same; i++) {
-        const uint32_t len = run_length(tokens + same, n - same, e->tokens + i, s->n - i);
+        const uint32_t len = sm_same_tokens(tokens + same, n - same, e->tokens + i, s->n - i);
         if (len <= longest) continue;
         longest = len;
         at = i;

@@ -10,10 +10,9 @@
 #include <assert.h>
 #include <string.h>
 
-size_t sm_row_cell_bytes(const struct sm_store *s)
-{
-    return sm_round_up(s->by_row_bytes_max, SM_ALIGN) + sizeof *s->row.of;
-}
+static size_t data_bytes(const struct sm_store *s) { return sm_round_up(s->by_row_bytes_max, SM_ALIGN); }
+
+size_t sm_row_cell_bytes(const struct sm_store *s) { return data_bytes(s) + sizeof *s->row.of; }
 
 smol_status sm_rows_new(struct sm_store *s, uint32_t n, smol_error *err)
 {
@@ -24,7 +23,7 @@ smol_status sm_rows_new(struct sm_store *s, uint32_t n, smol_error *err)
     if (!c->data)
         return SM_FAIL(err, NOMEM, "no memory for %u rows of %zu bytes", (unsigned)c->n,
                        s->by_row_bytes_max);
-    c->of = (void *)(c->data + c->n * sm_round_up(s->by_row_bytes_max, SM_ALIGN));
+    c->of = (void *)(c->data + c->n * data_bytes(s));
     return SMOL_OK;
 }
 
@@ -40,7 +39,7 @@ static smol_status read_row(struct sm_store *s, const struct sm_weight *w, uint3
     const struct sm_place *p = w->info->place;
     const uint32_t unit = p ? row / p->unit_rows : row, cell = unit % s->row.n;
     const uint32_t first = p ? unit * p->unit_rows : row, n = p ? sm_place_unit_rows(p, unit) : 1;
-    uint8_t *data = s->row.data + cell * sm_round_up(s->by_row_bytes_max, SM_ALIGN);
+    uint8_t *data = s->row.data + cell * data_bytes(s);
     struct sm_run run = sm_weight_run(s, w, first, n, data);
     run.x8 = p && p->x8; /* one row of a plain file is not worth a group of 8 */
     if (s->row.of[cell].w != w || s->row.of[cell].first != first || s->opt.verify) {

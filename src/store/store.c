@@ -408,10 +408,11 @@ void sm_store_sizes(const struct sm_store *s, unsigned n_readers, struct sm_stor
     out->stream_bytes = s->stream.bytes;
     out->table_bytes += s->stream.n_items * sizeof *s->stream.item +
                         s->stream.n_chunks * sizeof *s->stream.item_of;
-    if (s->by_row_bytes_max) out->row_cell_bytes = sm_row_cell_bytes(s);
-    if (s->by_row_bytes_max)
+    if (s->by_row_bytes_max) {
+        out->row_cell_bytes = sm_row_cell_bytes(s);
         out->row_bytes = out->row_cell_bytes +
                          sm_stage_bytes(s->by_row_bytes_max, s->by_row_bytes_max, verify);
+    }
     if (verify && s->n_pools)
         out->row_bytes += sm_stage_bytes(s->run_bytes, s->row_bytes_max, true);
 }

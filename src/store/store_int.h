@@ -248,7 +248,7 @@ struct sm_limit {
  * each in the cell of its number modulo n. */
 struct sm_row_cells {
     struct { const struct sm_weight *w; uint32_t first; } *of; /* [n]; w NULL: empty */
-    uint8_t *data;               /* [n][by_row_bytes_max] */
+    uint8_t *data;               /* [n][by_row_bytes_max, rounded up to SM_ALIGN] */
     uint32_t n;
     size_t bytes;                /* of both */
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "states.h"
 #include "../lib/state_folder.h"
+#include "infer/session.h"
 
 #include <stdio.h>
 
@@ -18,18 +19,12 @@ static void keep(struct sm_states *k, smol_session *session)
     if (err.code != SMOL_LIMIT) k->folder = NULL;
 }
 
-static size_t common(const smol_session *session, const int32_t *ids, size_t n)
-{
-    size_t n_have = 0, same = 0;
-    const int32_t *have = smol_session_tokens(session, &n_have);
-    while (same < n_have && same < n && have[same] == ids[same]) same++;
-    return same;
-}
-
 void sm_states_turn(struct sm_states *k, smol_session *session, const int32_t *ids, size_t n)
 {
     smol_error err = {0};
-    size_t same = common(session, ids, n);
+    size_t n_have = 0;
+    const int32_t *have = smol_session_tokens(session, &n_have);
+    size_t same = sm_same_tokens(ids, n, have, n_have);
     const bool goes_on = k->n_turns && same + SLACK_TOKENS >= k->n_prompt;
     if (goes_on) {
         k->n_turns++;
