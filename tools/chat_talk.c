@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "talk.h"
 #include "lib/input.h"
+#include "plat/plat.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define FILE_MAX_BYTES ((size_t)64 << 20)
 #define MAGIC "smol-chat 1\n"
@@ -131,24 +131,23 @@ static bool write_messages(const struct sm_talk *t, FILE *f)
     return good && fflush(f) == 0;
 }
 
-/* Into a file beside it, which then takes its name: a full disk costs no older conversation. A
- * device or pipe is written as it is. */
+/* A full disk costs no older conversation. A device or pipe is written as it is. */
 bool sm_talk_save(const struct sm_talk *t, const char *path, char *why, size_t cap)
 {
-    char beside[4096];
     struct stat st;
+    smol_error err = {0};
+    char *text = NULL;
+    size_t n = 0;
     const bool direct = stat(path, &st) == 0 && !S_ISREG(st.st_mode);
-    const int n = snprintf(beside, sizeof beside, "%s%s", path, direct ? "" : ".new");
-    FILE *f = NULL;
-    if (n < 0 || (size_t)n >= sizeof beside) errno = ENAMETOOLONG;
-    else f = fopen(beside, "w");
-    bool good = f && write_messages(t, f) && (direct || fsync(fileno(f)) == 0);
+    FILE *f = direct ? fopen(path, "w") : open_memstream(&text, &n);
+    bool good = f && write_messages(t, f);
     if (f && fclose(f) != 0) good = false;
-    if (good && !direct) good = rename(beside, path) == 0;
-    if (good) return true;
-    (void)snprintf(why, cap, "cannot write %s: %s", path, strerror(errno));
-    if (f && !direct) (void)remove(beside);
-    return false;
+    if (!good) err.sys = errno;
+    else if (!direct) good = sm_file_replace(path, text, n, &err) == SMOL_OK;
+    free(text);
+    if (!good)
+        (void)snprintf(why, cap, "cannot write %s: %s", path, strerror(err.sys ? err.sys : ENOMEM));
+    return good;
 }
 
 /* "ROLE N M\n" at *at. */
