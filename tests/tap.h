@@ -19,6 +19,7 @@
 #define SM_TAP_H
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -113,6 +114,13 @@ static inline void tap_skip(unsigned n, const char *reason)
 static inline int tap_effort(void)
 {
     return getenv("SMOL_FULL") ? 2 : getenv("QEMU_CPU") ? 0 : 1;
+}
+
+/* The larger error; one that is no number is the worst there is. */
+static inline double tap_worse(double worst, double error)
+{
+    if (error <= worst) return worst;
+    return error == error ? error : (double)INFINITY;
 }
 
 /* Print the plan; the value is the exit code of the program. A program without a point fails. */

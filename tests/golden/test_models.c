@@ -135,7 +135,7 @@ static void check_greedy(const struct test_case *c, const struct golden *g, smol
                               : g->logits + (g->n_tokens - 1) * g->n_vocab;
         const float *have = smol_session_logits(s);
         const double d = logits_distance(have, want, g->n_vocab), limit = step_limit(c, g, i);
-        if (!(d <= worst)) worst = d;
+        worst = tap_worse(worst, d);
         if (!(d <= limit)) far++;
         const int32_t b = logits_best(have, g->n_vocab);
         if (b != g->greedy[i] && want[g->greedy[i]] - want[b] > (float)(2 * limit)) wrong++;

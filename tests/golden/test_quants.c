@@ -111,7 +111,7 @@ static void check_dots(uint32_t type, const struct json *info)
         for (size_t i = 0; i < N_COLS; i++)
             size += fabs((double)row[i] * act_q[i] * (double)act_d[i / t->act_block]);
         const double error = fabs(y[r] - json_num(json_at(dots, r), NAN)) / size;
-        worst = error <= worst ? worst : error; /* a NaN wins */
+        worst = tap_worse(worst, error);
     }
     TAP_OK(json_len(dots) == N_ROWS && worst < 1e-6, "%s: products differ by %.1e of the terms",
            t->name, worst);

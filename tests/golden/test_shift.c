@@ -48,7 +48,7 @@ static double difference(const struct sm_kv_cache *a, const struct sm_kv_cache *
         sm_decode_row(type[b->type], (keys ? b->k : b->v) + i * stride, y, width);
         for (uint32_t j = 0; j < width; j++) {
             most = fmax(most, fabs((double)x[j]));
-            off = fmax(off, fabs((double)x[j] - (double)y[j]));
+            off = tap_worse(off, fabs((double)x[j] - (double)y[j]));
         }
     }
     free(x);

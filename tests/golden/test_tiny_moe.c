@@ -13,8 +13,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-static bool full; /* SMOL_FULL */
-
 static struct json_doc *load(const char *name)
 {
     char path[512], rel[128], why[128];
@@ -67,6 +65,7 @@ static void check_misses(const struct json *routing)
     char model[512], text[512], key[16];
     source_path(model, sizeof model, "models/tiny-moe.gguf");
     source_path(text, sizeof text, "tests/data/text/eval-en.txt");
+    const bool full = tap_effort() == 2;
     for (int i = full ? 0 : 1; i < (full ? 3 : 2); i++) {
         struct model_score s;
         smol_params p;
@@ -145,7 +144,6 @@ int main(int argc, char **argv)
 {
     struct json_doc *golden = load("tiny-moe.json"), *routing = load("routing.json");
     tap_init(argc, argv);
-    full = getenv("SMOL_FULL") != NULL;
     TAP_OK(golden && routing, "the recorded results are there");
     if (golden && routing) {
         check_greedy(json_root(golden));

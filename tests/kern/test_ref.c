@@ -68,7 +68,7 @@ static double product_error(uint32_t type, const uint8_t *rows, const struct sm_
                 size += fabs(term);
             }
             const double error = fabs(sum - (double)y[tok * LDY + r]) / size;
-            worst = error <= worst ? worst : error; /* a NaN wins */
+            worst = tap_worse(worst, error);
         }
     }
     return worst;
@@ -229,7 +229,7 @@ static void check_kv_store(void)
     sm_decode_row(SM_Q8_0, q8, back, 96);
     for (size_t i = 0; i < 32; i++) {
         a = fabsf(x[i]) > a ? fabsf(x[i]) : a;
-        worst = fmax(worst, fabs((double)back[i] - (double)x[i]));
+        worst = tap_worse(worst, fabs((double)back[i] - (double)x[i]));
     }
     /* half a step, and up to 127 times the rounding of the scale to 11 bits */
     TAP_OK(worst <= (double)a * (0.5 / 127 + 0x1p-11), "kv_store q8_0: within half a step (%.1e)",
@@ -302,7 +302,7 @@ static void check_norm(void)
     const float s = kern.rms_norm(y, x, w, VEC, 1e-5f);
     const double root = sqrt(sum / VEC + 1e-5);
     for (size_t i = 0; i < VEC; i++)
-        worst = fmax(worst, fabs((double)y[i] - (double)x[i] / root * (double)w[i]));
+        worst = tap_worse(worst, fabs((double)y[i] - (double)x[i] / root * (double)w[i]));
     TAP_OK(worst < 1e-6 && fabs((double)s / sum - 1) < 1e-6, "rms_norm (%.1e)", worst);
     TAP_OK(same_bits(s, sum16(x, x, VEC)), "rms_norm returns the sum of squares");
     memcpy(z, x, sizeof x);
@@ -323,13 +323,13 @@ static void check_vectors(void)
     kern.silu_mul(y, x, w, VEC);
     for (size_t i = 0; i < VEC; i++) {
         const double want = (double)x[i] / (1 + exp(-(double)x[i])) * (double)w[i];
-        worst = fmax(worst, fabs((double)y[i] - want) / fabs(want));
+        worst = tap_worse(worst, fabs((double)y[i] - want) / fabs(want));
     }
     TAP_OK(worst < 1e-6, "silu_mul (%.1e)", worst);
     kern.exp(y, x, VEC);
     worst = 0;
     for (size_t i = 0; i < VEC; i++) {
-        worst = fmax(worst, fabs((double)y[i] / exp((double)x[i]) - 1));
+        worst = tap_worse(worst, fabs((double)y[i] / exp((double)x[i]) - 1));
         wrong += !same_bits(y[i], sm_exp_f32(x[i]));
     }
     TAP_OK(worst < 1e-6 && !wrong, "exp (%.1e)", worst);
@@ -358,9 +358,9 @@ static void check_rope(bool adjacent)
     for (size_t j = 0; j < N_ROT / 2; j++) {
         const size_t ia = adjacent ? 2 * j : j, ib = adjacent ? 2 * j + 1 : j + N_ROT / 2;
         const float a = x[ia], b = x[ib], c = cs[j], s = cs[N_ROT / 2 + j];
-        worst = fmax(worst, fabs((double)a * cos((double)j) - (double)b * sin((double)j) -
+        worst = tap_worse(worst, fabs((double)a * cos((double)j) - (double)b * sin((double)j) -
                                  (double)y[ia]));
-        worst = fmax(worst, fabs((double)a * sin((double)j) + (double)b * cos((double)j) -
+        worst = tap_worse(worst, fabs((double)a * sin((double)j) + (double)b * cos((double)j) -
                                  (double)y[ib]));
         wrong += !same_bits(y[ia], fmaf(a, c, -(b * s))) || !same_bits(y[ib], fmaf(a, s, b * c));
     }
@@ -425,7 +425,7 @@ static double head_error(const struct attention *a, size_t h, size_t first, size
             exact = fmaf(si[i], a->v[i * V + d], exact);
         }
         *wrong += !same_bits(o[d], exact);
-        worst = fmax(worst, fabs((double)o[d] - want) / sum);
+        worst = tap_worse(worst, fabs((double)o[d] - want) / sum);
     }
     for (size_t d = V; d < LDO; d++) *wrong += o[d] != 777; /* beyond the head */
     return worst;
@@ -447,7 +447,7 @@ static void check_attention(enum sm_kv_type kv, uint32_t type)
         for (size_t i = 0; i < HEADS * LDO; i++) a.o[i] = 777;
         kern.attn_chunk[kv](&c);
         for (size_t h = 0; h < HEADS; h++)
-            worst = fmax(worst, head_error(&a, h, first, last, &wrong));
+            worst = tap_worse(worst, head_error(&a, h, first, last, &wrong));
         TAP_OK(worst < 1e-5 && !wrong, "attention over %s, positions %u to %u (%.1e)",
                sm_type_name(type), first, last, worst);
     }

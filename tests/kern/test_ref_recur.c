@@ -26,7 +26,7 @@ static void check_gate(void)
     kern.sigmoid_mul(h, g, u, 33);
     for (size_t i = 0; i < 33; i++) {
         const double want = (double)u[i] / (1 + exp(-(double)g[i]));
-        worst = fmax(worst, fabs((double)h[i] - want) / (fabs(want) + 1e-30));
+        worst = tap_worse(worst, fabs((double)h[i] - want) / (fabs(want) + 1e-30));
     }
     TAP_OK(worst < 1e-6, "sigmoid gate (%.1e)", worst);
 }
@@ -47,7 +47,7 @@ static void check_conv(bool silu)
             for (size_t j = 0; j < TAPS; j++)
                 want += (double)w[i * TAPS + j] * (double)x[(t + j) * CH + i];
             if (silu) want = want / (1 + exp(-want));
-            worst = fmax(worst, fabs((double)y[t * CH + i] - want));
+            worst = tap_worse(worst, fabs((double)y[t * CH + i] - want));
         }
         struct sm_conv alone = c;
         alone.x = x + t * CH;
@@ -103,8 +103,7 @@ static void check_delta(bool per_key)
     for (size_t t = 0; t < TOK; t++) {
         delta_exact(in + t * LD, per_key, exact, want);
         for (size_t i = 0; i < ROWS; i++) {
-            const double far = fabs((double)o[t * ROWS + i] - want[i]);
-            worst = far > worst ? far : worst; /* gcc 12 for ARM cannot vectorise fmax here */
+            worst = tap_worse(worst, fabs((double)o[t * ROWS + i] - want[i]));
         }
         struct sm_delta_tile alone = d;
         alone.s = again;

@@ -29,7 +29,7 @@ static void test_logprob(void)
         for (size_t i = 0; i < N; i++) logits[i] = tap_random_float(-spread, spread);
         const double error =
             fabs((double)((long double)sm_score_log_sum_exp(logits, N) - exact_lse(N)));
-        if (!(error <= worst)) worst = error;
+        worst = tap_worse(worst, error);
     }
     TAP_OK(worst < 1e-12, "log-sum-exp within %.2g of the exact value", worst);
     const float two[2] = {0.0f, 0.0f}, one[1] = {-3.0f};
