@@ -124,7 +124,9 @@ static void print_man(FILE *f)
     fputs(".SH OPTIONS\nSizes take K, M, G or T, powers of 1024.\n", f);
     sm_options_print_roff(f, all);
     fputs(".SH EXIT STATUS\n0 done, 1 failed, 2 wrong usage, 3 does not fit the memory.\n"
-          ".SH ENVIRONMENT\n.TP\n.B NO_COLOR\nno colour in progress bars.\n",
+          ".SH ENVIRONMENT\n.TP\n.B NO_COLOR\nno colour in progress bars.\n"
+          ".TP\n.B SMOL_CACHE\nfolder for the states of conversations; off keeps none "
+          "(default: $XDG_CACHE_HOME/smol or ~/.cache/smol).\n",
           f);
 }
 
@@ -148,7 +150,7 @@ static int unknown_command(const char *word)
 
 static int help(int argc, char **argv)
 {
-    if (argc < 2) {
+    if (argc < 2 || !strcmp(argv[1], "help") || !strcmp(argv[1], "--help")) {
         print_overview(stdout);
         return SM_EXIT_DONE;
     }
