@@ -25,7 +25,8 @@ export function skipAll(reason) {
 }
 
 export async function serve(...args) {
-  const p = spawn(smol, ['serve', root + '/models/tiny-moe.gguf', '--port', '0', '--threads', '2', ...args],
+  const p = spawn(smol, ['serve', root + '/models/tiny-moe.gguf', '--port', '0', '--threads', '2', '--no-learn',
+                        ...args],
                   { stdio: ['ignore', 'ignore', 'pipe'], env: { ...process.env, SMOL_CACHE: 'off' } });
   const lines = [];
   const ended = new Promise(resolve => p.on('exit', code => resolve(code)));

@@ -83,13 +83,22 @@ static void give_up(struct connection *k)
     sweep_in(k->all, 0);
 }
 
+/* Of those that are not being ended the one that holds most, k itself when none holds more. */
+static void end_largest(struct connection *k, size_t (*held)(const struct connection *k))
+{
+    struct connection *most = k;
+    for (struct connection *i = k->all->first; i; i = i->next)
+        if (!i->surplus && held(i) > held(most)) most = i;
+    give_up(most);
+}
+
 static void forget_ended(struct sm_connections *c);
 
 /* Requests that are still arriving count too. When the sum is too big the one that holds most of it
  * is ended: whoever sends a small one then does not pay for others. */
 static void on_input(struct evbuffer *in, const struct evbuffer_cb_info *info, void *arg)
 {
-    struct connection *k = arg, *most = k;
+    struct connection *k = arg;
     struct sm_connections *c = k->all;
     if (k->surplus) return;
     c->input_bytes += info->n_added;
@@ -101,25 +110,19 @@ static void on_input(struct evbuffer *in, const struct evbuffer_cb_info *info, v
         return;
     }
     if (c->input_bytes > SM_SERVE_ARRIVING_MAX) forget_ended(c);
-    if (c->input_bytes <= SM_SERVE_ARRIVING_MAX) return;
-    for (struct connection *i = c->first; i; i = i->next)
-        if (!i->surplus && input_of(i) > input_of(most)) most = i;
-    give_up(most);
+    if (c->input_bytes > SM_SERVE_ARRIVING_MAX) end_largest(k, input_of);
 }
 
 /* Answers that nobody reads: likewise. */
 static void on_output(struct evbuffer *out, const struct evbuffer_cb_info *info, void *arg)
 {
-    struct connection *k = arg, *most = k;
+    struct connection *k = arg;
     struct sm_connections *c = k->all;
     (void)out;
     if (k->surplus) return;
     c->output_bytes += info->n_added;
     c->output_bytes -= info->n_deleted;
-    if (!info->n_added || c->output_bytes <= SM_SERVE_LEAVING_MAX) return;
-    for (struct connection *i = c->first; i; i = i->next)
-        if (!i->surplus && output_of(i) > output_of(most)) most = i;
-    give_up(most);
+    if (info->n_added && c->output_bytes > SM_SERVE_LEAVING_MAX) end_largest(k, output_of);
 }
 
 static void forget(struct sm_connections *c, struct connection **at)

@@ -117,7 +117,7 @@ char *sm_info_metrics(struct sm_server *s, size_t *n)
     (void)pthread_mutex_lock(&s->mu);
     const struct sm_figures g = s->figures;
     const unsigned waiting = s->line.n + s->n_text;
-    const bool running = s->running != NULL;
+    const bool running = s->running != NULL, loaded = s->loaded;
     (void)pthread_mutex_unlock(&s->mu);
     write_requests(f, &g);
     metric(f, "cancelled_total", "counter", "Requests whose client went away.",
@@ -136,7 +136,7 @@ char *sm_info_metrics(struct sm_server *s, size_t *n)
     metric(f, "generated_tokens_total", "counter", "Tokens generated for finished requests.",
            (double)g.generated_tokens);
     metric(f, "memory_bytes", "gauge", "Memory held now.", (double)sm_info_rss_bytes());
-    if (g.have_stats) write_engine(f, &g.stats);
+    if (loaded) write_engine(f, &g.stats);
     (void)fclose(f);
     return text;
 }

@@ -95,7 +95,6 @@ struct sm_figures {
     double view_seconds;      /* processor time spent on pictures of the pools */
     double wait_seconds;                                     /* in the line */
     smol_stats stats;                                        /* as of the last look */
-    bool have_stats;
 };
 
 struct sm_flash_view; /* flash_view.h */

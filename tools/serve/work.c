@@ -225,16 +225,6 @@ static void progress(void *arg, const char *what, uint64_t done, uint64_t total)
         s->config.params.progress(s->config.params.progress_arg, what, done, total);
 }
 
-static void keep_stats(struct sm_server *s)
-{
-    smol_stats t;
-    smol_model_stats(s->model, &t);
-    lock(s);
-    s->figures.stats = t;
-    s->figures.have_stats = true;
-    unlock(s);
-}
-
 static bool open_model(struct sm_server *s, smol_session **session)
 {
     smol_params p = s->config.params;
@@ -244,6 +234,7 @@ static bool open_model(struct sm_server *s, smol_session **session)
     p.cancel = &s->cancel;
     p.caller_bytes = SM_SERVE_BYTES;
     smol_model *m = NULL;
+    smol_stats stats = {0};
     smol_status st = smol_model_open(&m, s->config.model_path, &p, &err);
     if (st == SMOL_OK) {
         s->model = m;
@@ -262,9 +253,10 @@ static bool open_model(struct sm_server *s, smol_session **session)
     }
     if (st == SMOL_OK) {
         s->config.defaults.n_vocab = smol_vocab_size(s->vocab);
-        keep_stats(s);
+        smol_model_stats(m, &stats);
     }
     lock(s);
+    s->figures.stats = stats;
     s->loaded = st == SMOL_OK;
     s->failed = st != SMOL_OK;
     s->load_error = err;
