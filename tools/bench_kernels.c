@@ -6,6 +6,7 @@
 #include "synth.h"
 
 #include "lib/json.h"
+#include "lib/model_args.h"
 #include "lib/progress.h"
 
 #include "base/bits.h"
@@ -191,7 +192,8 @@ static smol_status run_format(struct kernels *b, uint32_t type, uint64_t ns, str
 static smol_status run_all(struct kernels *b, const struct sm_options *o, struct sm_json *json,
                            smol_error *err)
 {
-    SM_TRY(sm_pool_new(&b->pool, o->n_threads ? o->n_threads : sm_cores_fast(), err));
+    const unsigned n_threads = sm_threads_of(o);
+    SM_TRY(sm_pool_new(&b->pool, n_threads ? n_threads : sm_cores_fast(), err));
     void *p;
     SM_TRY(sm_pages_new(&p, MATRIX_BYTES, err));
     b->matrix = p;

@@ -189,7 +189,7 @@ int sm_cmd_synth(const struct sm_options *o, int argc, char **argv)
     sm_progress_init(o->quiet);
     sm_catch_interrupt();
     const uint64_t start = sm_now_ns();
-    smol_status st = make(s, &shape, &mix, types, &set, o->n_threads, argv[1]);
+    smol_status st = make(s, &shape, &mix, types, &set, sm_threads_of(o), argv[1]);
     sm_progress_clear();
     const uint64_t total = s->total;
     const size_t n = s->list.n;

@@ -6,18 +6,16 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static bool fits(int written, size_t cap) { return written > 0 && (size_t)written < cap; }
-
 bool sm_cache_folder(bool make, char *buf, size_t cap)
 {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     const bool own = cache && *cache == '/'; /* a relative path is to be ignored */
     if (!own && (!home || *home != '/')) return false;
-    if (!fits(snprintf(buf, cap, "%s%s", own ? cache : home, own ? "" : "/.cache"), cap))
+    if (!sm_fits(snprintf(buf, cap, "%s%s", own ? cache : home, own ? "" : "/.cache"), cap))
         return false;
     if (make) (void)mkdir(buf, 0700); /* the cache folder itself may be new */
     const size_t n = strlen(buf);
-    if (!fits(snprintf(buf + n, cap - n, "/smol"), cap - n)) return false;
+    if (!sm_fits(snprintf(buf + n, cap - n, "/smol"), cap - n)) return false;
     if (make) (void)mkdir(buf, 0700);
     return true;
 }
@@ -26,7 +24,7 @@ bool sm_cache_path(const char *name, bool make, char *buf, size_t cap)
 {
     if (!sm_cache_folder(make, buf, cap)) return false;
     const size_t n = strlen(buf);
-    return fits(snprintf(buf + n, cap - n, "/%s", name), cap - n);
+    return sm_fits(snprintf(buf + n, cap - n, "/%s", name), cap - n);
 }
 
 const char *sm_device_profile_path(bool make)

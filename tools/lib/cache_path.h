@@ -6,6 +6,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* snprintf wrote something, and all of it. */
+static inline bool sm_fits(int written, size_t cap) { return written > 0 && (size_t)written < cap; }
+
 /* $XDG_CACHE_HOME/smol, or ~/.cache/smol; as sm_cache_path. */
 bool sm_cache_folder(bool make, char *buf, size_t cap);
 /* $XDG_CACHE_HOME/smol/NAME, or ~/.cache/smol/NAME. False when the environment names no folder or

@@ -10,8 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static bool fits(int written, size_t n) { return written > 0 && (size_t)written < n; }
-
 /* The folder of a path can be written. */
 static bool folder_writable(const char *path)
 {
@@ -38,7 +36,7 @@ static bool in_cache(const char *model, char *buf, size_t n)
     char full[PATH_MAX], file[PATH_MAX];
     const char *name = strrchr(model, '/');
     return realpath(model, full) &&
-           fits(snprintf(file, sizeof file, "%s-%016llx.experts", name ? name + 1 : model,
+           sm_fits(snprintf(file, sizeof file, "%s-%016llx.experts", name ? name + 1 : model,
                          (unsigned long long)hash_of(full)), sizeof file) &&
            sm_cache_path(file, true, buf, n);
 }
@@ -47,7 +45,7 @@ bool sm_learn_path(const char *model, char *buf, size_t n)
 {
     struct stat st;
     if (stat(model, &st) == 0 && S_ISREG(st.st_mode) && folder_writable(model) &&
-        fits(snprintf(buf, n, "%s.experts", model), n))
+        sm_fits(snprintf(buf, n, "%s.experts", model), n))
         return true;
     if (in_cache(model, buf, n)) return true;
     buf[0] = 0;

@@ -82,8 +82,8 @@ static bool close_trace(const struct sm_options *o)
     return !trace_failed;
 }
 
-/* Threads beyond the cores only wait for each other (8 on 2 cores: a third of the speed). */
-static unsigned threads_of(const struct sm_options *o)
+/* (8 threads on 2 cores: a third of the speed) */
+unsigned sm_threads_of(const struct sm_options *o)
 {
     const unsigned cores = sm_cores_allowed();
     if (o->n_threads <= cores) return o->n_threads;
@@ -99,7 +99,7 @@ void sm_model_params(const struct sm_options *o, smol_params *p)
     static const char *const policies[] = {"lru", "lfu", "lfru"};
     smol_params_default(p);
     p->memory_bytes = o->memory_bytes;
-    p->threads = threads_of(o);
+    p->threads = sm_threads_of(o);
     p->ctx = o->n_ctx;
     p->chunk = o->n_chunk;
     p->pool = o->n_pool;

@@ -14,7 +14,6 @@ void sm_state_folder(char *buf, size_t n)
         if (!sm_cache_folder(true, buf, n)) *buf = 0;
         return;
     }
-    const int len = strcmp(own, "off") != 0 ? snprintf(buf, n, "%s", own) : 0;
-    if (len <= 0 || (size_t)len >= n) *buf = 0;
+    if (!strcmp(own, "off") || !sm_fits(snprintf(buf, n, "%s", own), n)) *buf = 0;
     if (*buf) (void)mkdir(buf, 0700); /* where it is missing, states cannot be kept: said then */
 }
