@@ -46,12 +46,6 @@ SM_INLINE struct act_row act_row(const struct sm_acts *x, size_t tok)
     }                                                                                              \
     struct name##_semicolon
 
-/* All formats held as x8. */
-#define SM_X8_FORMATS(X)                                                                           \
-    X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(Q8_0) X(Q1_0) X(Q2_0) X(IQ4_NL) X(MXFP4) X(Q2_K) X(Q3_K)     \
-    X(Q4_K) X(Q5_K) X(Q6_K) X(TQ1_0) X(TQ2_0) X(IQ4_XS) X(IQ2_XXS) X(IQ2_XS) X(IQ2_S) X(IQ3_XXS)   \
-    X(IQ3_S) X(IQ1_S) X(IQ1_M)
-
 /* Declares a kernel of this form. */
 #define SM_MUL_X8_DECL(name)                                                                       \
     void name(float *y, size_t ldy, const uint8_t *w, size_t n_groups, const struct sm_acts *x)

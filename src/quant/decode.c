@@ -40,7 +40,7 @@ void sm_decode_row(uint32_t type, const void *row, float *out, size_t n_cols)
     }
 }
 
-/* The plain types, without a call per weight: one accumulator, so that the loop is vector code. */
+/* Without a call per value: one accumulator, so that the loop is vector code. */
 bool sm_halves_finite(const uint8_t *p, size_t n, unsigned exponent)
 {
     unsigned bad = 0;

@@ -69,6 +69,8 @@ uint64_t sm_row_bytes(uint32_t type, uint64_t n_cols);
 void sm_decode_row(uint32_t type, const void *row, float *out, size_t n_cols);
 /* True when every scale of n_blocks consecutive file-order blocks is finite. */
 bool sm_blocks_finite(uint32_t type, const void *blocks, size_t n_blocks);
+/* True when none of n 16-bit floats has all bits of `exponent` set (0x7c00: f16, 0x7f80: bf16). */
+bool sm_halves_finite(const uint8_t *p, size_t n, unsigned exponent);
 
 /* ---- x8 layout ---------------------------------------------------------------------------- */
 

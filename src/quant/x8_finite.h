@@ -8,7 +8,4 @@
 /* True when every scale of n x8 blocks (8 file-order blocks each) is finite. type: an x8 format. */
 bool sm_x8_finite(uint32_t type, const uint8_t *x8, size_t n);
 
-/* True when none of n 16-bit floats has all bits of `exponent` set (0x7c00: f16, 0x7f80: bf16). */
-bool sm_halves_finite(const uint8_t *p, size_t n, unsigned exponent);
-
 #endif

@@ -3,20 +3,16 @@
 #include "kern/ref/ref.h"
 #include "kern/x8_tile.h"
 
-#define X(ID)                                                                                      \
-    static void mul_##ID(float *y, size_t ldy, const uint8_t *w, size_t n_groups,                  \
-                         const struct sm_acts *x)                                                  \
-    {                                                                                              \
-        sm_mul_x8_ref(SM_##ID, y, ldy, w, n_groups, x);                                            \
-    }
-SM_X8_FORMATS(X)
+#define X(ID, name)                                                                                \
+    static SM_MUL_X8_DECL(name) { sm_mul_x8_ref(SM_##ID, y, ldy, w, n_groups, x); }
+SM_TILE_FORMATS(X, ref)
+SM_GRID_FORMATS(X, ref)
 #undef X
 
 void sm_kern_fill_ref(struct sm_kern *k)
 {
-#define X(ID) k->mul_x8[SM_##ID] = mul_##ID;
-    SM_X8_FORMATS(X)
-#undef X
+    SM_TILE_FORMATS(SM_NAME_FILL, ref)
+    SM_GRID_FORMATS(SM_NAME_FILL, ref)
     k->pack_x8 = sm_x8_pack;
     k->mul_rows[SM_F32] = sm_mul_rows_f32_ref;
     k->mul_rows[SM_F16] = sm_mul_rows_f16_ref;

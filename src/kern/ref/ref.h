@@ -7,7 +7,7 @@
 
 #include "kern/kern.h"
 
-/* The product of any x8 format; `type` is one of SM_X8_FORMATS (x8_tile.h). */
+/* The product of any x8 format; `type` is one of SM_TILE_FORMATS or SM_GRID_FORMATS (x8_tile.h). */
 void sm_mul_x8_ref(uint32_t type, float *y, size_t ldy, const uint8_t *w, size_t n_groups,
                    const struct sm_acts *x);
 

@@ -4,8 +4,7 @@
 
 #ifdef SM_HAVE_AVXVNNI
 
-/* One token alone is faster by VPMADDUBSW here: 26.4 against 24.3 weights a cycle (Q2_K, Zen 5), 12.8
- * against 11.5 (Q2_0). */
+/* One token alone is faster by VPMADDUBSW here, by a tenth on a Zen 5 (docs/experiments.md). */
 SM_MUL_X8_DECL(sm_mul_q2k_q8k_avx2);
 SM_MUL_X8_DECL(sm_mul_q20_q8_avx2);
 static SM_MUL_X8_DECL(mul_q2k)

@@ -5,7 +5,8 @@
  * 256 columns of the rows of a vector are taken apart once, into a tile in the first-level cache:
  * units of four unsigned codes in column order, and scales. The tile then meets every token of a
  * batch, V_TOK at a time: one broadcast of four activations and one instruction for each unit. A
- * format is only the function that fills the tile. The sums of a batch stay in `acc`, so that each
+ * format is only the function that fills the tile. A token alone needs none: its units go straight into
+ * the sums (struct sink). The sums of a batch stay in `acc`, so that each
  * row's float steps follow each other in the order of docs/arithmetic.md section 4. */
 #ifndef SM_MUL_TILE_H
 #define SM_MUL_TILE_H
