@@ -95,10 +95,28 @@ static void test_go_on(const char *model, smol_kv kv)
 
 /* ---- refusals ---- */
 
-static char *read_all(const char *path, size_t *n)
+/* A state of another model, KV format or context is refused. */
+static void check_foreign(const char *path)
 {
-    char *p = json_read_file(path, n);
-    return p;
+    static const struct {
+        const char *model;
+        smol_kv kv;
+        unsigned ctx;
+        const char *says;
+    } other[] = {
+        {"rand-qwen3moe", SMOL_KV_F16, 128, "another model"},
+        {"rand-qwen3", SMOL_KV_F32, 128, "KV format"},
+        {"rand-qwen3", SMOL_KV_F16, 64, "the context 64"},
+    };
+    struct run r;
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
+        if (!open_run(&r, other[i].model, other[i].kv, other[i].ctx)) return;
+        smol_error err = {0};
+        TAP_OK(smol_session_load(r.s, path, &err) != SMOL_OK && strstr(err.msg, other[i].says) &&
+                   smol_session_length(r.s) == 0,
+               "foreign: %s", err.msg);
+        close_run(&r);
+    }
 }
 
 static void test_damage(void)
@@ -116,7 +134,7 @@ static void test_damage(void)
     TAP_OK(smol_session_sync(r.s, t, N, &err) == SMOL_OK &&
                smol_session_save(r.s, path, &err) == SMOL_OK,
            "saved %s", err.msg);
-    char *data = read_all(path, &n);
+    char *data = json_read_file(path, &n);
     const size_t bytes = smol_model_n_vocab(r.m) * sizeof(float);
     float *before = malloc(bytes);
     memcpy(before, smol_session_logits(r.s), bytes);
@@ -145,24 +163,7 @@ static void test_damage(void)
     free(data);
     free(before);
     close_run(&r);
-    static const struct {
-        const char *model;
-        smol_kv kv;
-        unsigned ctx;
-        const char *says;
-    } other[] = {
-        {"rand-qwen3moe", SMOL_KV_F16, 128, "another model"},
-        {"rand-qwen3", SMOL_KV_F32, 128, "KV format"},
-        {"rand-qwen3", SMOL_KV_F16, 64, "the context 64"},
-    };
-    for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
-        if (!open_run(&r, other[i].model, other[i].kv, other[i].ctx)) return;
-        err = (smol_error){0};
-        TAP_OK(smol_session_load(r.s, path, &err) != SMOL_OK && strstr(err.msg, other[i].says) &&
-                   smol_session_length(r.s) == 0,
-               "foreign: %s", err.msg);
-        close_run(&r);
-    }
+    check_foreign(path);
 }
 
 /* ---- the folder ---- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Speeds of the products, one thread: pieces of a matrix larger than the caches, one after the
  * other; the best piece counts, in processor time, which is steady on a busy machine. The levels take
- * turns on each piece, so that a change of the clock meets all of them. */
+ * turns, each on the next piece, so that a change of the clock meets all of them. */
 #include "util_kern.h"
 #include "base/mem.h"
 #include "tap.h"

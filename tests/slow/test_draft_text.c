@@ -143,7 +143,7 @@ static void check_case(const struct test_case *c)
 
 int main(int argc, char **argv)
 {
-    const bool full = getenv("SMOL_FULL") != NULL;
+    const bool full = tap_effort() == 2;
     const struct test_case cases[] = {
         {"tests/data/models/rand-qwen35.gguf", "tests/data/text/eval-en.txt", 5, 60, 2, 48, 0, 0, false},
         {"tests/data/models/rand-qwen35moe.gguf", "tests/data/text/eval-en.txt", 5, 60, 1, 32, 7, 6, false},
