@@ -28,7 +28,6 @@ need_root() {
 }
 
 calc() { awk "BEGIN { printf \"%.${2:-3}f\", ($1) }"; }
-has_command() { "$smol" help | grep -q "^  $1 "; }
 
 # flash FOLDER [ALL_MB_S ONE_MB_S LATENCY_US [READAHEAD_KIB]]: mount afresh at $mount
 flash() {
