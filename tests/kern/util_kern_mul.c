@@ -22,8 +22,10 @@ const char *check_mul_x8(const struct sm_kern *k, const struct sm_kern *ref, uin
     const struct sm_traits *t = sm_traits_of(type);
     /* beyond a tile of 256 columns, and sometimes beyond a batch of 128 tokens */
     const size_t most = t->block > 160 ? 5 : 800u / t->block;
-    const size_t n_blocks = pick(1, most), n_cols = n_blocks * t->block, n_groups = pick(1, 4);
+    const size_t n_blocks = pick(1, most), n_cols = n_blocks * t->block;
     const size_t n_tok = pick(0, 9) ? pick(1, 9) : pick(120, 140);
+    /* and sometimes beyond the groups that share one table */
+    const size_t n_groups = pick(0, 9) || n_tok > 9 ? pick(1, 4) : pick(5, 70);
     const size_t ldy = 8 * n_groups + pick(0, 1) * pick(1, 9);
     const unsigned kind = (unsigned)pick(0, 2 * BLOCK_KINDS - 1),
                    act_kind = (unsigned)pick(0, ACT_KINDS - 1);

@@ -6,7 +6,7 @@
 
 bool sm_kern_fill_neon(struct sm_kern *k)
 {
-    SM_COMMON_FORMATS(SM_NAME_FILL, neon)
+    SM_COMMON_FORMATS(SM_NAME_FILL, neon) SM_BIT_FORMATS(SM_NAME_FILL, neon)
     k->mul_rows[SM_F32] = sm_mul_rows_f32_neon;
     k->mul_rows[SM_F16] = sm_mul_rows_f16_neon;
     k->mul_rows[SM_BF16] = sm_mul_rows_bf16_neon;

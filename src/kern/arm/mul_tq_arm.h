@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Template of the products of one and two bits for NEON and dotprod: TQ1_0, TQ2_0, Q1_0. No scales
- * below the block, so sums run through it. u = q + 1 for the ternary formats. */
+/* Template of the ternary products for NEON and dotprod: TQ1_0, TQ2_0. No scales below the block, so
+ * sums run through it. u = q + 1. */
 #include "kern/arm/util_neon.h"
 
 #ifdef SM_HAVE_NEON
@@ -201,114 +201,6 @@ SM_INLINE void group_tq10(float *y, size_t ldy, const uint8_t *w, const struct s
             const struct i32x8 sum = plus(part_sum(&p[t]), part_sum(&rest));
             acc[t] = step(acc[t], d, less(sum, sum_of_runs(r[t].s)), r[t].d[b]);
             r[t].q += 256, r[t].s += 16;
-        }
-    }
-    for (int t = 0; t < n_tok; t++) store8(y + (size_t)t * ldy, acc[t]);
-}
-
-/* 32 activations in the order in which bit k of four bytes meets them: k, 8 + k, 16 + k, 24 + k, for
- * k = 0..3 and 4..7. */
-SM_INLINE int8x16x2_t turn_q10(const int8_t *q)
-{
-    const int8x16_t q0 = vld1q_s8(q), q1 = vld1q_s8(q + 16);
-    const int16x8_t z0 = vreinterpretq_s16_s8(vzip1q_s8(q0, vextq_s8(q0, q0, 8)));
-    const int16x8_t z1 = vreinterpretq_s16_s8(vzip1q_s8(q1, vextq_s8(q1, q1, 8)));
-    return (int8x16x2_t){{vreinterpretq_s8_s16(vzip1q_s16(z0, z1)),
-                          vreinterpretq_s8_s16(vzip2q_s16(z0, z1))}};
-}
-/* -2 * sum - S, where sum adds up -bit * a. */
-SM_INLINE struct i32x8 whole_q10(struct i32x8 sum, const int16_t *s)
-{
-    const int32x4_t less = vdupq_n_s32(-(s[0] + s[1]));
-    return (struct i32x8){vsubq_s32(less, vshlq_n_s32(sum.lo, 1)),
-                          vsubq_s32(less, vshlq_n_s32(sum.hi, 1))};
-}
-
-#if defined(__ARM_FEATURE_DOTPROD)
-/* One block with one token: two steps at once, eight chains of SDOT, then all float steps. */
-SM_INLINE struct f32x8 block_q10(struct f32x8 acc, const uint8_t *w, const int8_t *q,
-                                 const float *d_a, const int16_t *s)
-{
-    const struct f32x8 d = load8_f16(w);
-    float32x4_t lo[4], hi[4];
-    SM_UNROLL for (int i = 0; i < 4; i += 2) {
-        const uint8_t *v = w + 16 + 32 * i;
-        const uint8x16_t c0 = vld1q_u8(v), c1 = vld1q_u8(v + 16);
-        const uint8x16_t c2 = vld1q_u8(v + 32), c3 = vld1q_u8(v + 48);
-        const int8x16x2_t a = turn_q10(q + 32 * i), b = turn_q10(q + 32 * i + 32);
-        struct i32x8 p[4] = {i32x8_zero(), i32x8_zero(), i32x8_zero(), i32x8_zero()};
-#define BIT(k)                                                                                     \
-    {                                                                                              \
-        const uint8x16_t m = vdupq_n_u8(1 << (k)), n = vdupq_n_u8(16 << (k));                      \
-        const uint8x16_t u0 = vtstq_u8(c0, m), u1 = vtstq_u8(c1, m), u2 = vtstq_u8(c2, m);         \
-        const uint8x16_t u3 = vtstq_u8(c3, m), v0 = vtstq_u8(c0, n), v1 = vtstq_u8(c1, n);         \
-        const uint8x16_t v2 = vtstq_u8(c2, n), v3 = vtstq_u8(c3, n);                               \
-        p[0].lo = vdotq_laneq_s32(p[0].lo, S8(u0), a.val[0], k);                                   \
-        p[0].hi = vdotq_laneq_s32(p[0].hi, S8(u1), a.val[0], k);                                   \
-        p[2].lo = vdotq_laneq_s32(p[2].lo, S8(u2), b.val[0], k);                                   \
-        p[2].hi = vdotq_laneq_s32(p[2].hi, S8(u3), b.val[0], k);                                   \
-        p[1].lo = vdotq_laneq_s32(p[1].lo, S8(v0), a.val[1], k);                                   \
-        p[1].hi = vdotq_laneq_s32(p[1].hi, S8(v1), a.val[1], k);                                   \
-        p[3].lo = vdotq_laneq_s32(p[3].lo, S8(v2), b.val[1], k);                                   \
-        p[3].hi = vdotq_laneq_s32(p[3].hi, S8(v3), b.val[1], k);                                   \
-    }
-        BIT(0)
-        BIT(1)
-        BIT(2)
-        BIT(3)
-#undef BIT
-        const struct i32x8 x = whole_q10(plus(p[0], p[1]), s + 2 * i);
-        const struct i32x8 y = whole_q10(plus(p[2], p[3]), s + 2 * i + 2);
-        lo[i] = vmulq_f32(d.lo, vcvtq_f32_s32(x.lo));
-        hi[i] = vmulq_f32(d.hi, vcvtq_f32_s32(x.hi));
-        lo[i + 1] = vmulq_f32(d.lo, vcvtq_f32_s32(y.lo));
-        hi[i + 1] = vmulq_f32(d.hi, vcvtq_f32_s32(y.hi));
-    }
-    SM_UNROLL for (int i = 0; i < 4; i++) {
-        acc.lo = vfmaq_n_f32(acc.lo, lo[i], d_a[i]);
-        acc.hi = vfmaq_n_f32(acc.hi, hi[i], d_a[i]);
-    }
-    return acc;
-}
-#endif
-
-/* Q1_0, x8: d, bits 4 units; a block is four steps. Bit k of byte j of unit i of a lane is weight
- * 32i + 8j + k. The bit test gives -bit. */
-SM_INLINE void group_q10(float *y, size_t ldy, const uint8_t *w, const struct sm_acts *x,
-                         size_t tok, const int n_tok)
-{
-    const size_t n_blocks = x->n_cols / 128;
-    struct act_row r[SM_TOK_MAX];
-    struct f32x8 acc[SM_TOK_MAX];
-    for (int t = 0; t < n_tok; t++) {
-        r[t] = act_row(x, tok + (size_t)t);
-        acc[t] = f32x8_zero();
-    }
-    for (size_t b = 0; b < n_blocks; b++, w += 18 * 8) {
-#if defined(__ARM_FEATURE_DOTPROD)
-        if (n_tok == 1) {
-            acc[0] = block_q10(acc[0], w, r[0].q + 128 * b, r[0].d + 4 * b, r[0].s + 8 * b);
-            continue;
-        }
-#endif
-        const struct f32x8 d = load8_f16(w);
-        SM_UNROLL for (int i = 0; i < 4; i++) {
-            const size_t at = 4 * b + (size_t)i; /* activation block */
-            const uint8x16_t c0 = vld1q_u8(w + 16 + 32 * i), c1 = vld1q_u8(w + 32 + 32 * i);
-            struct units4 u, v;
-            SM_UNROLL for (int k = 0; k < 4; k++) {
-                u.c[2 * k] = vtstq_u8(c0, vdupq_n_u8((uint8_t)(1 << k)));
-                u.c[2 * k + 1] = vtstq_u8(c1, vdupq_n_u8((uint8_t)(1 << k)));
-                v.c[2 * k] = vtstq_u8(c0, vdupq_n_u8((uint8_t)(16 << k)));
-                v.c[2 * k + 1] = vtstq_u8(c1, vdupq_n_u8((uint8_t)(16 << k)));
-            }
-            for (int t = 0; t < n_tok; t++) {
-                const int8x16x2_t a = turn_q10(r[t].q + 32 * at);
-                struct part p = part_zero();
-                part_add(&p, &u, a.val[0]);
-                part_add(&p, &v, a.val[1]);
-                acc[t] = step(acc[t], d, whole_q10(part_sum(&p), r[t].s + 2 * at), r[t].d[at]);
-            }
         }
     }
     for (int t = 0; t < n_tok; t++) store8(y + (size_t)t * ldy, acc[t]);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Products of one and two bits, NEON, ARMv8.0. */
+/* Products of the ternary formats, NEON, ARMv8.0. */
 #include "kern/arm/mul_tq_arm.h"
 
 #ifdef SM_HAVE_NEON
 
 SM_MUL_X8_DRIVER(sm_mul_tq10_q8k_neon, group_tq10, 256, 54);
 SM_MUL_X8_DRIVER(sm_mul_tq20_q8k_neon, group_tq20, 256, 66);
-SM_MUL_X8_DRIVER(sm_mul_q10_q8_neon, group_q10, 128, 18);
 
 #endif

@@ -271,6 +271,7 @@ void sm_pack_x8_neon(uint32_t type, uint8_t *dst, const uint8_t *rows, size_t ro
 
 /* Kernels of the neon files, put into the table by fill_neon.c. */
 SM_COMMON_FORMATS(SM_NAME_DECL, neon)
+SM_BIT_FORMATS(SM_NAME_DECL, neon)
 /* Kernels of the dotprod files, put into the table by fill_dotprod.c. */
 SM_COMMON_FORMATS(SM_NAME_DECL, dotprod)
 
