@@ -7,6 +7,8 @@
 
 #include "quant/codes.h"
 
+#include <string.h>
+
 enum kind { KIND_Q40, KIND_Q41, KIND_Q50, KIND_Q51, KIND_Q80, KIND_IQ4NL, KIND_MXFP4 };
 
 /* 2^(E - 128) for eight exponent bytes: bits (E - 1) << 23, and 2^-128, 2^-127 for E = 0, 1. */
@@ -41,9 +43,14 @@ SM_INLINE void add_fifth(struct units4 *u, const uint8_t *qh, const int j)
     }
 }
 
-/* Units 0..3 and 4..7 of one x8 block as signed codes. */
+/* What is subtracted from the bits of a code. */
+SM_INLINE int offset_32(const enum kind kind)
+{
+    return kind == KIND_Q40 ? 8 : kind == KIND_Q50 ? 16 : 0;
+}
+/* Units 0..3 and 4..7 of one x8 block as signed codes, or without the offset taken off. */
 SM_INLINE void codes_32(struct units4 *lo, struct units4 *hi, const uint8_t *v, const uint8_t *qh,
-                        const enum kind kind)
+                        const enum kind kind, const bool take_off)
 {
     *lo = load_units4(v);
     if (kind == KIND_Q80) {
@@ -58,8 +65,8 @@ SM_INLINE void codes_32(struct units4 *lo, struct units4 *hi, const uint8_t *v, 
         add_fifth(lo, qh, 0);
         add_fifth(hi, qh, 4);
     }
-    if (kind == KIND_Q40 || kind == KIND_Q50) {
-        const uint8x16_t off = vdupq_n_u8(kind == KIND_Q40 ? 8 : 16);
+    if (take_off && offset_32(kind)) {
+        const uint8x16_t off = vdupq_n_u8((uint8_t)offset_32(kind));
         SM_UNROLL for (int i = 0; i < 8; i++) {
             lo->c[i] = vsubq_u8(lo->c[i], off);
             hi->c[i] = vsubq_u8(hi->c[i], off);
@@ -75,10 +82,39 @@ SM_INLINE void codes_32(struct units4 *lo, struct units4 *hi, const uint8_t *v, 
     }
 }
 
+#if defined(__ARM_FEATURE_DOTPROD)
+/* Four chains of SDOT hide its latency on an in-order core. The offset, left in the codes, goes off
+ * with the sum of the activations, s[0] + s[1]. */
 SM_INLINE struct i32x8 dot_32(const struct units4 *lo, const struct units4 *hi, const int8_t *a,
-                              const enum kind kind)
+                              const int16_t *s, const enum kind kind)
 {
     const int8x16_t a0 = vld1q_s8(a), a1 = vld1q_s8(a + 16);
+    struct i32x8 p = i32x8_zero(), r = p;
+    if (offset_32(kind)) {
+        int32_t runs;
+        memcpy(&runs, s, sizeof runs);
+        const int32x4_t sum = vpaddlq_s16(vreinterpretq_s16_s32(vdupq_n_s32(runs)));
+        p.lo = p.hi = vmulq_n_s32(sum, -offset_32(kind));
+    }
+#define UNITS(j)                                                                                   \
+    p.lo = vdotq_laneq_s32(p.lo, vreinterpretq_s8_u8(lo->c[2 * (j)]), a0, j);                      \
+    p.hi = vdotq_laneq_s32(p.hi, vreinterpretq_s8_u8(lo->c[2 * (j) + 1]), a0, j);                  \
+    r.lo = vdotq_laneq_s32(r.lo, vreinterpretq_s8_u8(hi->c[2 * (j)]), a1, j);                      \
+    r.hi = vdotq_laneq_s32(r.hi, vreinterpretq_s8_u8(hi->c[2 * (j) + 1]), a1, j);                  \
+    SM_STAGE4(p.lo, p.hi, r.lo, r.hi);
+    UNITS(0)
+    UNITS(1)
+    UNITS(2)
+    UNITS(3)
+#undef UNITS
+    return (struct i32x8){vaddq_s32(p.lo, r.lo), vaddq_s32(p.hi, r.hi)};
+}
+#else
+SM_INLINE struct i32x8 dot_32(const struct units4 *lo, const struct units4 *hi, const int8_t *a,
+                              const int16_t *s, const enum kind kind)
+{
+    const int8x16_t a0 = vld1q_s8(a), a1 = vld1q_s8(a + 16);
+    (void)s; /* the codes are signed */
     if (kind == KIND_Q80 || kind == KIND_IQ4NL)
         return add_wide(add_wide(i32x8_zero(), lo, a0), hi, a1);
     struct part p = part_zero();
@@ -86,38 +122,47 @@ SM_INLINE struct i32x8 dot_32(const struct units4 *lo, const struct units4 *hi, 
         struct part r = p;
         part_add(&p, lo, a0);
         part_add(&r, hi, a1);
-        const struct i32x8 s = part_sum(&p), z = part_sum(&r);
-        return (struct i32x8){vaddq_s32(s.lo, z.lo), vaddq_s32(s.hi, z.hi)};
+        const struct i32x8 x = part_sum(&p), z = part_sum(&r);
+        return (struct i32x8){vaddq_s32(x.lo, z.lo), vaddq_s32(x.hi, z.hi)};
     }
     part_add(&p, lo, a0);
     part_add(&p, hi, a1);
     return part_sum(&p);
 }
+#endif
 
-/* x8: d, m (Q4_1, Q5_1), fifth bits 1 unit (Q5), codes. */
+/* x8: d, m (Q4_1, Q5_1), fifth bits 1 unit (Q5), codes: where they are in a block. */
+struct layout_32 {
+    bool has_min;
+    size_t high, codes, bytes;
+};
+SM_INLINE struct layout_32 layout_32(const enum kind kind)
+{
+    const bool has_min = kind == KIND_Q41 || kind == KIND_Q51;
+    const bool has_high = kind == KIND_Q50 || kind == KIND_Q51;
+    const size_t high = kind == KIND_MXFP4 ? 8 : has_min ? 32 : 16, codes = high + 32 * has_high;
+    return (struct layout_32){has_min, high, codes, codes + (kind == KIND_Q80 ? 256 : 128)};
+}
+
 SM_INLINE void group_32(float *y, size_t ldy, const uint8_t *w, const struct sm_acts *x, size_t tok,
                         const int n_tok, const enum kind kind)
 {
     const size_t n_blocks = x->n_cols / 32;
-    const bool has_min = kind == KIND_Q41 || kind == KIND_Q51;
-    const bool has_high = kind == KIND_Q50 || kind == KIND_Q51;
-    const size_t at_high = kind == KIND_MXFP4 ? 8 : has_min ? 32 : 16;
-    const size_t at_codes = at_high + (has_high ? 32 : 0);
-    const size_t bytes = at_codes + (kind == KIND_Q80 ? 256 : 128);
+    const struct layout_32 l = layout_32(kind);
     struct act_row r[SM_TOK_MAX];
     struct f32x8 acc[SM_TOK_MAX];
     for (int t = 0; t < n_tok; t++) {
         r[t] = act_row(x, tok + (size_t)t);
         acc[t] = f32x8_zero();
     }
-    for (size_t b = 0; b < n_blocks; b++, w += bytes) {
+    for (size_t b = 0; b < n_blocks; b++, w += l.bytes) {
         struct units4 lo, hi;
-        codes_32(&lo, &hi, w + at_codes, w + at_high, kind);
+        codes_32(&lo, &hi, w + l.codes, w + l.high, kind, !SM_ONE_APART);
         const struct f32x8 d = kind == KIND_MXFP4 ? load8_mxfp4(w) : load8_f16(w);
-        const struct f32x8 m = has_min ? load8_f16(w + 16) : d;
+        const struct f32x8 m = l.has_min ? load8_f16(w + 16) : d;
         for (int t = 0; t < n_tok; t++) {
-            const struct i32x8 i = dot_32(&lo, &hi, r[t].q + 32 * b, kind);
-            if (has_min) {
+            const struct i32x8 i = dot_32(&lo, &hi, r[t].q + 32 * b, r[t].s + 2 * b, kind);
+            if (l.has_min) {
                 const int32x4_t s = vdupq_n_s32(r[t].s[2 * b] + r[t].s[2 * b + 1]);
                 acc[t] = step_min(acc[t], d, i, m, (struct i32x8){s, s}, r[t].d[b]);
             } else {

@@ -59,8 +59,8 @@ SM_INLINE struct i32x8 dot_runs(const struct u8x32 min[4], const int16_t *s)
 /* Half of a Q2_K block with one token: 32 columns of each of four shifts, even or odd runs. Two
  * shifts at once, so that four chains of SDOT hide its latency on an in-order core; codes go
  * straight from the load into the product, so that nothing is spilled. */
-SM_INLINE void half_q2k(struct i32x8 *i1, struct i32x8 *i4, const uint8_t *v, const struct u8x32 *sub,
-                        const int8_t *q, const int e)
+SM_INLINE void half_q2k(struct i32x8 *i1, struct i32x8 *i4, const uint8_t *v,
+                        const struct u8x32 *sub, const int8_t *q, const int e)
 {
     const uint8x16_t m3 = vdupq_n_u8(3), m12 = vdupq_n_u8(12);
     struct i32x8 p0 = i32x8_zero(), p1 = p0, p2 = p0, p3 = p0;
@@ -342,6 +342,70 @@ SM_INLINE void group_q5k(float *y, size_t ldy, const uint8_t *w, const struct sm
     for (int t = 0; t < n_tok; t++) store8(y + (size_t)t * ldy, acc[t]);
 }
 
+#if defined(__ARM_FEATURE_DOTPROD)
+#define S8(x) vreinterpretq_s8_u8(x)
+/* A quarter of a Q6_K block with one token, even or odd runs of a half; codes without their offset.
+ * SLI and SRI bring the top bits of runs k = 0 and 2 to the nibbles, those of 1 and 3 after a
+ * shift. Eight chains of SDOT hide its latency on an in-order core. */
+SM_INLINE struct i32x8 quarter_q6k(struct i32x8 sum, const uint8_t *v, const uint8_t *top,
+                                   const struct u8x32 sub[2], const int8_t *q, const int e)
+{
+    const uint8x16_t m = vdupq_n_u8(63);
+    struct i32x8 p[4] = {i32x8_zero(), i32x8_zero(), i32x8_zero(), i32x8_zero()};
+    int8x16_t a[4];
+    SM_UNROLL for (int k = 0; k < 4; k++) a[k] = vld1q_s8(q + 32 * k);
+#define DOT(k, x, y)                                                                               \
+    p[k].lo = vdotq_laneq_s32(p[k].lo, S8(x), a[k], j_);                                           \
+    p[k].hi = vdotq_laneq_s32(p[k].hi, S8(y), a[k], j_);
+#define UNIT(j)                                                                                    \
+    {                                                                                              \
+        enum { j_ = (j) };                                                                         \
+        const uint8_t *v0 = v + 32 * j_, *t0 = top + 32 * j_;                                      \
+        const uint8x16_t c = vld1q_u8(v0), d = vld1q_u8(v0 + 256), t = vld1q_u8(t0);               \
+        const uint8x16_t C = vld1q_u8(v0 + 16), D = vld1q_u8(v0 + 272), T = vld1q_u8(t0 + 16);     \
+        uint8x16_t s = vshrq_n_u8(t, 2), S = vshrq_n_u8(T, 2);                                     \
+        uint8x16_t u0 = vsliq_n_u8(c, t, 4), u1 = vsliq_n_u8(C, T, 4);                             \
+        uint8x16_t u2 = vsriq_n_u8(t, c, 4), u3 = vsriq_n_u8(T, C, 4);                             \
+        SM_STAGE4(u0, u1, u2, u3);                                                                 \
+        uint8x16_t x0 = vsliq_n_u8(d, s, 4), x1 = vsliq_n_u8(D, S, 4);                             \
+        uint8x16_t x2 = vsriq_n_u8(s, d, 4), x3 = vsriq_n_u8(S, D, 4);                             \
+        SM_STAGE4(x0, x1, x2, x3);                                                                 \
+        u0 = vandq_u8(u0, m), u1 = vandq_u8(u1, m), u2 = vandq_u8(u2, m), u3 = vandq_u8(u3, m);    \
+        SM_STAGE4(u0, u1, u2, u3);                                                                 \
+        x0 = vandq_u8(x0, m), x1 = vandq_u8(x1, m), x2 = vandq_u8(x2, m), x3 = vandq_u8(x3, m);    \
+        SM_STAGE4(x0, x1, x2, x3);                                                                 \
+        DOT(0, u0, u1) DOT(2, u2, u3) DOT(1, x0, x1) DOT(3, x2, x3)                                \
+        SM_STAGE4(p[0].lo, p[0].hi, p[2].lo, p[2].hi);                                             \
+        SM_STAGE4(p[1].lo, p[1].hi, p[3].lo, p[3].hi);                                             \
+    }
+    UNIT(0)
+    UNIT(1)
+    UNIT(2)
+    UNIT(3)
+#undef UNIT
+#undef DOT
+    SM_UNROLL for (int k = 0; k < 4; k++)
+        sum = add_mul(sum, p[k], byte_s(sub[k / 2], 2 * (k & 1) + e));
+    return sum;
+}
+/* I of a Q6_K block: 32 * the sum of scale x S goes off. */
+SM_INLINE struct i32x8 one_q6k(const uint8_t *w, const int8_t *q, const int16_t *s)
+{
+    struct i32x8 sum = i32x8_zero();
+    struct u8x32 sub[4];
+    SM_UNROLL for (int i = 0; i < 4; i++) sub[i] = load32(w + 16 + 32 * i);
+    SM_UNROLL for (int h = 0; h < 2; h++) {
+        SM_UNROLL for (int e = 0; e < 2; e++)
+            sum = quarter_q6k(sum, w + 144 + 512 * h + 128 * e, w + 1168 + 256 * h + 128 * e,
+                              sub + 2 * h, q + 128 * h + 16 * e, e);
+    }
+    const struct i32x8 off = dot_runs(sub, s);
+    return (struct i32x8){vsubq_s32(sum.lo, vshlq_n_s32(off.lo, 5)),
+                          vsubq_s32(sum.hi, vshlq_n_s32(off.hi, 5))};
+}
+#undef S8
+#endif
+
 /* Q6_K, x8: d, scales 4 units, low nibbles 32 units, high bits 16 units. q = u - 32, -32..31. */
 SM_INLINE void group_q6k(float *y, size_t ldy, const uint8_t *w, const struct sm_acts *x,
                          size_t tok, const int n_tok)
@@ -355,6 +419,13 @@ SM_INLINE void group_q6k(float *y, size_t ldy, const uint8_t *w, const struct sm
         acc[t] = f32x8_zero();
     }
     for (size_t b = 0; b < n_blocks; b++, w += 210 * 8) {
+#if defined(__ARM_FEATURE_DOTPROD)
+        if (n_tok == 1) {
+            acc[0] = step(acc[0], load8_f16(w), one_q6k(w, r[0].q, r[0].s), r[0].d[b]);
+            r[0].q += 256, r[0].s += 16;
+            continue;
+        }
+#endif
         struct i32x8 sum[SM_TOK_MAX];
         for (int t = 0; t < n_tok; t++) sum[t] = i32x8_zero();
         for (int h = 0; h < 2; h++) {

@@ -10,11 +10,6 @@
 
 #ifdef SM_HAVE_NEON
 
-/* No code: what makes these vectors comes before what uses them, so that a compiler does not mix
- * quick instructions among slow ones. */
-#define STAGE2(a, b) __asm__ volatile("" : "+w"(a), "+w"(b))
-#define STAGE4(a, b, c, d) __asm__ volatile("" : "+w"(a), "+w"(b), "+w"(c), "+w"(d))
-
 enum { Q10_GROUPS = 32, Q10_BYTES = 18 * 8 }; /* most groups that share tables; an x8 block */
 
 /* Tables of one step: lo, hi of columns 4t .. 4t + 3 at 2t, 2t + 1; bit k of an index: column k. */
@@ -121,13 +116,13 @@ SM_INLINE void add_q10(float *y, const uint8_t *w, const int16_t *sum, float32x4
         const int16x8_t s = vld1q_s16(sum + 8 * Q10_GROUPS * i);
         v[2 * i] = vmovl_s16(vget_low_s16(s)), v[2 * i + 1] = vmovl_high_s16(s);
     }
-    STAGE4(v[0], v[1], v[2], v[3]);
-    STAGE4(v[4], v[5], v[6], v[7]);
+    SM_STAGE4(v[0], v[1], v[2], v[3]);
+    SM_STAGE4(v[4], v[5], v[6], v[7]);
     struct f32x8 d = {vcvt_f32_f16(vget_low_f16(d16)), vcvt_high_f32_f16(d16)};
     SM_UNROLL for (int i = 0; i < 8; i++) x[i] = vcvtq_f32_s32(v[i]);
-    STAGE4(x[0], x[1], x[2], x[3]);
-    STAGE4(x[4], x[5], x[6], x[7]);
-    STAGE2(d.lo, d.hi);
+    SM_STAGE4(x[0], x[1], x[2], x[3]);
+    SM_STAGE4(x[4], x[5], x[6], x[7]);
+    SM_STAGE2(d.lo, d.hi);
     SM_UNROLL for (int i = 0; i < 8; i++) x[i] = vmulq_f32(i & 1 ? d.hi : d.lo, x[i]);
 #define STEP(i)                                                                                    \
     acc.lo = vfmaq_laneq_f32(acc.lo, x[2 * i], d_a, i);                                            \

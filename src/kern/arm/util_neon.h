@@ -18,6 +18,11 @@
 #define SM_ONE_APART 0
 #endif
 
+/* No code: what makes these vectors comes before what uses them, so that a compiler does not mix
+ * quick instructions among slow ones. */
+#define SM_STAGE2(a, b) __asm__ volatile("" : "+w"(a), "+w"(b))
+#define SM_STAGE4(a, b, c, d) __asm__ volatile("" : "+w"(a), "+w"(b), "+w"(c), "+w"(d))
+
 /* One 32-bit value for each of the 8 rows of a group. */
 struct i32x8 {
     int32x4_t lo, hi;
