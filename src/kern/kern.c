@@ -16,6 +16,7 @@ void sm_kern_init(struct sm_kern *k, uint32_t levels)
         {SM_LEVEL_AVX512, "avx512", sm_kern_fill_avx512},
         {SM_LEVEL_NEON, "neon", sm_kern_fill_neon},
         {SM_LEVEL_DOTPROD, "dotprod", sm_kern_fill_dotprod},
+        {SM_LEVEL_I8MM, "i8mm", sm_kern_fill_i8mm},
     };
     memset(k, 0, sizeof *k);
     sm_kern_fill_ref(k);

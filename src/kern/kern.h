@@ -35,7 +35,7 @@ typedef void (*sm_pack_x8_fn)(uint32_t type, uint8_t *dst, const uint8_t *rows, 
 
 /* One chunk of attention for the n_q query heads that share one key/value head. Positions
  * first..last-1 (0 <= first < last <= 256, position mod 256) are visible. k and v point at position
- * 0 of the chunk; strides in bytes. Writes m[h], l[h] and o[h * ldo .. + dv] of this chunk alone. */
+ * 0 of the chunk; strides in bytes. Writes m[h], l[h], o[h * ldo .. + dv] of this chunk alone. */
 struct sm_attn_chunk {
     const float *q; /* [n_q] rows of dk floats, ldq apart */
     size_t ldq;
@@ -48,10 +48,10 @@ struct sm_attn_chunk {
 };
 typedef void (*sm_attn_chunk_fn)(const struct sm_attn_chunk *c);
 
-/* The same chunk for n_tok neighbouring tokens of a prompt: c.q is that of the first token, the next
- * one's is tok_q floats on; token t sees positions first[t] .. last[t] - 1 (c.first, c.last are not
- * used), none when first[t] >= last[t]: then its results are not written. Results of token t and
- * head h have the number t * n_q + h. */
+/* The same chunk for n_tok neighbouring tokens of a prompt: c.q is that of the first token, the
+ * next one's is tok_q floats on; token t sees positions first[t] .. last[t] - 1 (c.first, c.last
+ * are not used), none when first[t] >= last[t]: then its results are not written. Results of token
+ * t and head h have the number t * n_q + h. */
 #define SM_ATTN_TOK 4u
 struct sm_attn_tile {
     struct sm_attn_chunk c;
@@ -61,9 +61,9 @@ struct sm_attn_tile {
 };
 typedef void (*sm_attn_tile_fn)(const struct sm_attn_tile *t);
 
-/* Causal convolution of n channels over n_tok tokens (docs/arithmetic.md section 5). x points at the
- * row taps - 1 before the first token's; w is [n][taps]. y may be x + (taps - 1) * ldx: tokens are
- * computed from the last to the first. */
+/* Causal convolution of n channels over n_tok tokens (docs/arithmetic.md section 5). x points at
+ * the row taps - 1 before the first token's; w is [n][taps]. y may be x + (taps - 1) * ldx: tokens
+ * are computed from the last to the first. */
 #define SM_MAX_TAPS 8u
 struct sm_conv {
     float *y;
@@ -139,5 +139,6 @@ bool sm_kern_fill_avxvnni(struct sm_kern *k);
 bool sm_kern_fill_avx512(struct sm_kern *k);
 bool sm_kern_fill_neon(struct sm_kern *k);
 bool sm_kern_fill_dotprod(struct sm_kern *k);
+bool sm_kern_fill_i8mm(struct sm_kern *k);
 
 #endif

@@ -59,7 +59,13 @@ SM_INLINE struct act_row act_row(const struct sm_acts *x, size_t tok)
     X(Q5_1, sm_mul_q51_q8_##isa) X(Q8_0, sm_mul_q80_q8_##isa) X(IQ4_NL, sm_mul_iq4nl_q8_##isa)     \
     X(MXFP4, sm_mul_mxfp4_q8_##isa) X(Q2_0, sm_mul_q20_q8_##isa)
 #define SM_BIT_FORMATS(X, isa) X(Q1_0, sm_mul_q10_q8_##isa)
-/* Those of the x86 levels, and those that AVX2 alone has: gathers gain nothing from wider vectors. */
+/* Those that SMMLA helps with many tokens. */
+#define SM_MM_FORMATS(X, isa)                                                                      \
+    X(Q2_K, sm_mul_q2k_q8k_##isa) X(Q4_K, sm_mul_q4k_q8k_##isa) X(Q6_K, sm_mul_q6k_q8k_##isa)      \
+    X(Q4_0, sm_mul_q40_q8_##isa) X(Q4_1, sm_mul_q41_q8_##isa) X(Q5_0, sm_mul_q50_q8_##isa)         \
+    X(Q5_1, sm_mul_q51_q8_##isa) X(Q8_0, sm_mul_q80_q8_##isa) X(IQ4_NL, sm_mul_iq4nl_q8_##isa)     \
+    X(MXFP4, sm_mul_mxfp4_q8_##isa)
+/* Those of the x86 levels; those that AVX2 alone has: gathers gain nothing from wider vectors. */
 #define SM_TILE_FORMATS(X, isa)                                                                    \
     SM_COMMON_FORMATS(X, isa) SM_BIT_FORMATS(X, isa) X(IQ4_XS, sm_mul_iq4xs_q8k_##isa)
 #define SM_GRID_FORMATS(X, isa)                                                                    \

@@ -279,6 +279,8 @@ SM_COMMON_FORMATS(SM_NAME_DECL, neon)
 SM_BIT_FORMATS(SM_NAME_DECL, neon)
 /* Kernels of the dotprod files, put into the table by fill_dotprod.c. */
 SM_COMMON_FORMATS(SM_NAME_DECL, dotprod)
+/* Kernels of the i8mm files, put into the table by fill_i8mm.c. */
+SM_MM_FORMATS(SM_NAME_DECL, i8mm)
 
 #endif /* SM_HAVE_NEON */
 #endif
