@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Template of the ternary products for NEON and dotprod: TQ1_0, TQ2_0. No scales below the block, so
- * sums run through it. u = q + 1. */
+/* Template of the ternary products for NEON and dotprod: TQ1_0, TQ2_0. No scales below the block,
+ * so sums run through it. u = q + 1. */
 #include "kern/arm/util_neon.h"
 
 #ifdef SM_HAVE_NEON
@@ -114,8 +114,8 @@ SM_INLINE uint8x16_t digit(uint8x16_t v)
 SM_INLINE uint8x16_t next_digit(uint8x16_t v) { return vmulq_u8(v, vdupq_n_u8(3)); }
 
 #if defined(__ARM_FEATURE_DOTPROD)
-/* Four units of five digits with one token: activations `step` apart. Two units at once and stage by
- * stage, so that no instruction needs the one before it. */
+/* Four units of five digits with one token: activations `step` apart. Two units at once and stage
+ * by stage, so that no instruction needs the one before it. */
 SM_INLINE void part_tq10(struct i32x8 p[2], const uint8_t *v, const int8_t *q, const int step)
 {
     int8x16_t a[5];

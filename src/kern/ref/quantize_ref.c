@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Float vectors to 8-bit codes: activations (docs/arithmetic.md section 3) and the cache of keys and
- * values (section 5, KV formats). */
+/* Float vectors to 8-bit codes: activations (docs/arithmetic.md section 3) and the cache of keys
+ * and values (section 5, KV formats). */
 #include "base/bits.h"
 #include "kern/ref/ref.h"
 #include <assert.h>

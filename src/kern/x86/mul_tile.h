@@ -5,9 +5,9 @@
  * 256 columns of the rows of a vector are taken apart once, into a tile in the first-level cache:
  * units of four unsigned codes in column order, and scales. The tile then meets every token of a
  * batch, V_TOK at a time: one broadcast of four activations and one instruction for each unit. A
- * format is only the function that fills the tile. A token alone needs none: its units go straight into
- * the sums (struct sink). The sums of a batch stay in `acc`, so that each
- * row's float steps follow each other in the order of docs/arithmetic.md section 4. */
+ * format is only the function that fills the tile. A token alone needs none: its units go straight
+ * into the sums (struct sink). The sums of a batch stay in `acc`, so that each row's float steps
+ * follow each other in the order of docs/arithmetic.md section 4. */
 #ifndef SM_MUL_TILE_H
 #define SM_MUL_TILE_H
 
@@ -27,8 +27,9 @@ struct tile {
     vf d[8], m[8];       /* scale and factor of the minima, of 256 columns or of each 32 */
 };
 
-/* Where units go as they are taken apart: into the tile, or, for a token alone, at once into sums of
- * `run` columns each. Without a scale (run 256) four sums, so that they need not wait for each other.
+/* Where units go as they are taken apart: into the tile, or, for a token alone, at once into sums
+ * of `run` columns each. Without a scale (run 256) four sums, so that they need not wait for each
+ * other.
  */
 struct sink {
     bool to_tile;
@@ -56,9 +57,9 @@ typedef void (*dots_fn)(const struct tile *w, const struct sm_acts *x, size_t to
                         size_t col, unsigned n_steps, vf *acc);
 
 /* Defines what a kind of format does with units: dots_<kind> from `body` (w, x, tok, col, n_steps,
- * acc, n_tok), which is inlined with n_tok = V_TOK, 2 and 1, and finish_<kind> from `finish` (acc, w,
- * sums, x, col, n_steps) for a token alone. */
-#define SM_DOTS(kind, body, finish, run, ...)                                                      \
+ * acc, n_tok, ...), which is inlined with n_tok = V_TOK, 2 and 1, and finish_<kind> from `finish`
+ * (acc, w, sums, x, col, n_steps, ...) for a token alone, whose sums are of `run` columns. */
+#define SM_DOTS(kind, run, body, finish, ...)                                                      \
     enum { RUN_##kind = (run) };                                                                   \
     static __attribute__((noinline)) void dots_##kind(const struct tile *w,                        \
                                                       const struct sm_acts *x, size_t tok,         \
@@ -66,15 +67,15 @@ typedef void (*dots_fn)(const struct tile *w, const struct sm_acts *x, size_t to
                                                       unsigned n_steps, vf *acc)                   \
     {                                                                                              \
         for (; n_tok >= V_TOK; n_tok -= V_TOK, tok += V_TOK, acc += V_TOK)                         \
-            body(w, x, tok, col, n_steps, acc, V_TOK, run, __VA_ARGS__);                           \
+            body(w, x, tok, col, n_steps, acc, V_TOK, __VA_ARGS__);                                \
         for (; n_tok >= 2; n_tok -= 2, tok += 2, acc += 2)                                         \
-            body(w, x, tok, col, n_steps, acc, 2, run, __VA_ARGS__);                               \
-        if (n_tok) body(w, x, tok, col, n_steps, acc, 1, run, __VA_ARGS__);                        \
+            body(w, x, tok, col, n_steps, acc, 2, __VA_ARGS__);                                    \
+        if (n_tok) body(w, x, tok, col, n_steps, acc, 1, __VA_ARGS__);                             \
     }                                                                                              \
     SM_INLINE vf finish_##kind(vf acc, const struct tile *w, const vi *sums,                       \
                                const struct sm_acts *x, size_t col, unsigned n_steps)              \
     {                                                                                              \
-        return finish(acc, w, sums, x, col, n_steps, run, __VA_ARGS__);                            \
+        return finish(acc, w, sums, x, col, n_steps, __VA_ARGS__);                                 \
     }                                                                                              \
     struct kind##_semicolon
 
@@ -105,13 +106,15 @@ static void mul_tiles(float *y, size_t ldy, const uint8_t *w, size_t n_groups,
     }
 }
 
-/* Kernel `name`: `bytes` of a group hold a block of `cols` columns of 8 rows. */
+/* Kernel `name`: `bytes` of a group hold a block of `cols` columns of 8 rows. unpack: the call that
+ * takes n_steps of 32 columns apart, from `at` into `t` and `s`. */
 #define SM_MUL_TILES(name, cols, bytes, unpack, kind)                                              \
-    static __attribute__((noinline)) void name##_fill(struct tile *t, const uint8_t *const *w,     \
+    static __attribute__((noinline)) void name##_fill(struct tile *t, const uint8_t *const *at,    \
                                                       unsigned n_steps)                            \
     {                                                                                              \
-        const struct sink s = {.to_tile = true, .u = t->u};                                        \
-        unpack(t, w, n_steps, &s);                                                                 \
+        const struct sink all = {.to_tile = true, .u = t->u}, *s = &all;                           \
+        (void)n_steps;                                                                             \
+        unpack;                                                                                    \
     }                                                                                              \
     static void name##_one(float *y, const uint8_t *w, size_t n_groups, const struct sm_acts *x)   \
     {                                                                                              \
@@ -123,12 +126,14 @@ static void mul_tiles(float *y, size_t ldy, const uint8_t *w, size_t n_groups,
             at[0] = w + g * stride;                                                                \
             at[1] = live > 1 ? at[0] + stride : at[0];                                             \
             for (size_t col = 0; col < n_cols; col += (cols), at[0] += (bytes), at[1] += (bytes)) {\
-                struct tile t;                                                                     \
-                vi sums[N_SUMS(cols, RUN_##kind)];                                                 \
-                const struct sink s = {.q = x->q + col, .sum = sums, .run = RUN_##kind};           \
-                SM_UNROLL for (int i = 0; i < N_SUMS(cols, RUN_##kind); i++) sums[i] = v_zero();   \
-                unpack(&t, at, (cols) / 32, &s);                                                   \
-                acc = finish_##kind(acc, &t, sums, x, col, (cols) / 32);                           \
+                enum { n_steps = (cols) / 32, n_sums = N_SUMS(cols, RUN_##kind) };                 \
+                struct tile tile, *t = &tile;                                                      \
+                vi sums[n_sums];                                                                   \
+                const struct sink one = {.q = x->q + col, .sum = sums, .run = RUN_##kind};         \
+                const struct sink *s = &one;                                                       \
+                SM_UNROLL for (int i = 0; i < n_sums; i++) sums[i] = v_zero();                     \
+                unpack;                                                                            \
+                acc = finish_##kind(acc, t, sums, x, col, n_steps);                                \
             }                                                                                      \
             v_store(y + 8 * g, acc, live);                                                         \
         }                                                                                          \

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The formats with 32-wide activation blocks, for mul_tile.h: 8 steps in a full tile. u = q + offset;
- * the offset is folded through the sums of activations: 32 * 255 * 127 is far inside int32. */
+/* The formats with 32-wide activation blocks, for mul_tile.h: 8 steps in a full tile. The
+ * offset in u = q + offset is folded through the sums of activations: 32 * 255 * 127 is far inside
+ * int32. */
 #ifndef SM_MUL_TILE_32_H
 #define SM_MUL_TILE_32_H
 
@@ -9,8 +10,8 @@
 
 #ifdef SM_HAVE_TILE
 
-/* One step of 32 columns: dot is sum(u * a); pair[0] is minus the offset, in both halves, unused with
- * a minimum. */
+/* One step of 32 columns: dot is sum(u * a); pair[0] is minus the offset, in both halves, unused
+ * with a minimum. */
 SM_INLINE vf step_32(vf acc, const struct tile *w, unsigned k, vi dot, const int16_t *s, float d_a,
                      const bool has_min)
 {
@@ -22,15 +23,13 @@ SM_INLINE vf step_32(vf acc, const struct tile *w, unsigned k, vi dot, const int
 }
 
 SM_INLINE void dots_32(const struct tile *w, const struct sm_acts *x, size_t tok, size_t col,
-                       unsigned n_steps, vf *acc, const int n_tok, const int run,
-                       const bool has_min)
+                       unsigned n_steps, vf *acc, const int n_tok, const bool has_min)
 {
     const size_t n = x->n_cols;
     const int8_t *q = x->q + tok * n + col;
     const int16_t *s = x->s + (tok * n + col) / 16;
     const float *d = x->d + (tok * n + col) / 32;
     vf sum[V_TOK];
-    (void)run;
     SM_UNROLL for (int t = 0; t < n_tok; t++) sum[t] = acc[t];
     for (unsigned k = 0; k < n_steps; k++) {
         const vi *u = w->u + 8 * k;
@@ -48,15 +47,14 @@ SM_INLINE void dots_32(const struct tile *w, const struct sm_acts *x, size_t tok
 }
 
 SM_INLINE vf finish_32(vf acc, const struct tile *w, const vi *dot, const struct sm_acts *x,
-                       size_t col, const unsigned n_steps, const int run, const bool has_min)
+                       size_t col, const unsigned n_steps, const bool has_min)
 {
-    (void)run;
     SM_UNROLL for (unsigned k = 0; k < n_steps; k++)
         acc = step_32(acc, w, k, dot[k], x->s + col / 16 + 2 * k, x->d[col / 32 + k], has_min);
     return acc;
 }
-SM_DOTS(offset, dots_32, finish_32, 32, false);
-SM_DOTS(min, dots_32, finish_32, 32, true);
+SM_DOTS(offset, 32, dots_32, finish_32, false);
+SM_DOTS(min, 32, dots_32, finish_32, true);
 
 /* Four units of nibbles: low halves first. */
 SM_INLINE void nibbles(vi u[8], const uint8_t *const *w, size_t at)
@@ -177,7 +175,7 @@ SM_INLINE void unpack_iq4nl(struct tile *t, const uint8_t *const *w, unsigned n_
     }
 }
 
-/* x8: exponents of one byte, codes. 2^(E - 128): bits (E - 1) << 23, and 2^-128, 2^-127 for 0, 1. */
+/* x8: exponents of one byte, codes. 2^(E - 128): bits (E - 1) << 23; 2^-128, 2^-127 for 0, 1. */
 SM_INLINE void unpack_mxfp4(struct tile *t, const uint8_t *const *w, unsigned n_steps,
                        const struct sink *s)
 {
@@ -210,7 +208,8 @@ SM_INLINE void unpack_q20(struct tile *t, const uint8_t *const *w, unsigned n_st
         SM_UNROLL for (int i = 0; i < 4; i++) {
             const vi v = v_unit(at, 16 + 32 * (size_t)i);
             SM_UNROLL for (int j = 0; j < 4; j++) {
-                const vi n = v_and(v_bytes(v, 0x00800080u | (uint32_t)j << 24 | (uint32_t)j << 8), keep);
+                const vi bytes = v_bytes(v, 0x00800080u | (uint32_t)j << 24 | (uint32_t)j << 8);
+                const vi n = v_and(bytes, keep);
                 put(s, 8 * (int)k + 4 * i + j, v_and(v_high16(n, by), two));
             }
         }
@@ -240,15 +239,15 @@ SM_INLINE void unpack_q10(struct tile *t, const uint8_t *const *w, unsigned n_st
 
 /* The kernels of one level. */
 #define SM_MUL_TILE_32(isa)                                                                        \
-    SM_MUL_TILES(sm_mul_q40_q8_##isa, 32, 144, unpack_q40, offset);                           \
-    SM_MUL_TILES(sm_mul_q41_q8_##isa, 32, 160, unpack_q41, min);                              \
-    SM_MUL_TILES(sm_mul_q50_q8_##isa, 32, 176, unpack_q50, offset);                           \
-    SM_MUL_TILES(sm_mul_q51_q8_##isa, 32, 192, unpack_q51, min);                              \
-    SM_MUL_TILES(sm_mul_q80_q8_##isa, 32, 272, unpack_q80, offset);                           \
-    SM_MUL_TILES(sm_mul_iq4nl_q8_##isa, 32, 144, unpack_iq4nl, offset);                       \
-    SM_MUL_TILES(sm_mul_mxfp4_q8_##isa, 32, 136, unpack_mxfp4, offset);                       \
-    SM_MUL_TILES(sm_mul_q20_q8_##isa, 64, 144, unpack_q20, offset);                           \
-    SM_MUL_TILES(sm_mul_q10_q8_##isa, 128, 144, unpack_q10, offset)
+    SM_MUL_TILES(sm_mul_q40_q8_##isa, 32, 144, unpack_q40(t, at, n_steps, s), offset);             \
+    SM_MUL_TILES(sm_mul_q41_q8_##isa, 32, 160, unpack_q41(t, at, n_steps, s), min);                \
+    SM_MUL_TILES(sm_mul_q50_q8_##isa, 32, 176, unpack_q50(t, at, n_steps, s), offset);             \
+    SM_MUL_TILES(sm_mul_q51_q8_##isa, 32, 192, unpack_q51(t, at, n_steps, s), min);                \
+    SM_MUL_TILES(sm_mul_q80_q8_##isa, 32, 272, unpack_q80(t, at, n_steps, s), offset);             \
+    SM_MUL_TILES(sm_mul_iq4nl_q8_##isa, 32, 144, unpack_iq4nl(t, at, n_steps, s), offset);         \
+    SM_MUL_TILES(sm_mul_mxfp4_q8_##isa, 32, 136, unpack_mxfp4(t, at, n_steps, s), offset);         \
+    SM_MUL_TILES(sm_mul_q20_q8_##isa, 64, 144, unpack_q20(t, at, n_steps, s), offset);             \
+    SM_MUL_TILES(sm_mul_q10_q8_##isa, 128, 144, unpack_q10(t, at, n_steps, s), offset)
 
 #endif
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The formats with 256-wide activation blocks, for mul_tile.h. The columns of each field are those
  * of src/quant/codes_k.c and codes_ternary.c; unit i of the tile holds columns 4i .. 4i + 3.
- * Unsigned codes: u = q + offset, and I = sum(sub * sum(u * a)) - offset * sum(sub * S). The largest
- * sum of magnitudes is that of Q6_K, 256 * 128 * 63 * 127 = 262,176,768. */
+ * Unsigned codes: u = q + offset, and I = sum(sub * sum(u * a)) - offset * sum(sub * S). The
+ * largest sum of magnitudes is that of Q6_K, 256 * 128 * 63 * 127 = 262,176,768. */
 #ifndef SM_MUL_TILE_K_H
 #define SM_MUL_TILE_K_H
 
@@ -70,12 +70,12 @@ SM_INLINE vf finish_k(vf acc, const struct tile *w, const vi *dot, const struct 
     return step_k(acc, w, sum, x->s + col / 16, x->d[col / TILE_COLS], sums, shift);
 }
 
-SM_DOTS(q2k, dots_k, finish_k, 256, SUMS_MIN, 0);
-SM_DOTS(q3k, dots_k, finish_k, 16, SUMS_OFFSET, 2);
-SM_DOTS(q45k, dots_k, finish_k, 32, SUMS_MIN, 0);
-SM_DOTS(q6k, dots_k, finish_k, 16, SUMS_OFFSET, 5);
-SM_DOTS(tq, dots_k, finish_k, 256, SUMS_ONE, 0);
-SM_DOTS(iq4xs, dots_k, finish_k, 32, SUMS_OFFSET, 7);
+SM_DOTS(q2k, 256, dots_k, finish_k, 256, SUMS_MIN, 0);
+SM_DOTS(q3k, 16, dots_k, finish_k, 16, SUMS_OFFSET, 2);
+SM_DOTS(q45k, 32, dots_k, finish_k, 32, SUMS_MIN, 0);
+SM_DOTS(q6k, 16, dots_k, finish_k, 16, SUMS_OFFSET, 5);
+SM_DOTS(tq, 256, dots_k, finish_k, 256, SUMS_ONE, 0);
+SM_DOTS(iq4xs, 32, dots_k, finish_k, 32, SUMS_OFFSET, 7);
 
 /* Byte i of each lane: in the lane; in both its halves; bytes i and i + 1 in its halves. */
 #define SEL_U32(i) (0x80808000u | (uint32_t)(i))
@@ -87,16 +87,22 @@ SM_INLINE vi two_s16(vi v, int i)
     return v_sar16(v_bytes(v, 0x00800080u | (uint32_t)(i + 1) << 24 | (uint32_t)i << 8), 8);
 }
 
+/* The signed scales of runs 4i .. 4i + 3, for codes with an offset. */
+SM_INLINE void scales_16(struct tile *t, const int i, vi v)
+{
+    t->pair[2 * i] = two_s16(v, 0);
+    t->pair[2 * i + 1] = two_s16(v, 2);
+    SM_UNROLL for (int r = 0; r < 4; r++) t->sub[4 * i + r] = byte_s32(v, r);
+}
+
 /* Q2_K, x8: d, dmin, scales 4 units, codes 16 units. A code times its scale is at most 45 and stays
  * a byte, so a 16-bit product does two at once. */
-SM_INLINE void unpack_q2k(struct tile *t, const uint8_t *const *w, unsigned n_steps,
-                       const struct sink *s)
+SM_INLINE void unpack_q2k(struct tile *t, const uint8_t *const *w, const struct sink *s)
 {
     const vi low = v_set8(15), two = v_set8(3);
-    (void)n_steps;
     t->d[0] = v_unit_f16(w, 0);
     t->m[0] = v_negate(v_unit_f16(w, 16));
-    SM_UNROLL for (int i = 0; i < 4; i++) { /* runs 4i .. 4i + 3: half i / 2, shifts 2i % 4 and one more */
+    SM_UNROLL for (int i = 0; i < 4; i++) { /* runs 4i .. 4i + 3: half i / 2, two shifts */
         const vi both = v_unit(w, 32 + 32 * (size_t)i);
         const vi sub = v_and(both, low), min = v_and(v_shr(both, 4), low);
         t->pair[2 * i] = v_bytes(min, SEL_TWO(0));
@@ -114,24 +120,17 @@ SM_INLINE void unpack_q2k(struct tile *t, const uint8_t *const *w, unsigned n_st
 }
 
 /* Q3_K, x8: d, scales 3 units, third bits 8 units, codes 16 units. u = q + 4. */
-SM_INLINE void unpack_q3k(struct tile *t, const uint8_t *const *w, unsigned n_steps,
-                       const struct sink *s)
+SM_INLINE void unpack_q3k(struct tile *t, const uint8_t *const *w, const struct sink *s)
 {
     const vi lo = v_unit(w, 16), hi = v_unit(w, 48), top = v_unit(w, 80);
     const vi low = v_set8(15), high = v_set8(0x30), off = v_set8(32);
     vi sub[4];
-    (void)n_steps;
     sub[0] = v_or(v_and(lo, low), v_and(v_shl(top, 4), high));
     sub[1] = v_or(v_and(hi, low), v_and(v_shl(top, 2), high));
     sub[2] = v_or(v_and(v_shr(lo, 4), low), v_and(top, high));
     sub[3] = v_or(v_and(v_shr(hi, 4), low), v_and(v_shr(top, 2), high));
     t->d[0] = v_unit_f16(w, 0);
-    SM_UNROLL for (int i = 0; i < 4; i++) {
-        const vi v = v_sub8(sub[i], off);
-        t->pair[2 * i] = two_s16(v, 0);
-        t->pair[2 * i + 1] = two_s16(v, 2);
-        SM_UNROLL for (int r = 0; r < 4; r++) t->sub[4 * i + r] = byte_s32(v, r);
-    }
+    SM_UNROLL for (int i = 0; i < 4; i++) scales_16(t, i, v_sub8(sub[i], off));
     SM_UNROLL for (int h = 0; h < 2; h++) {
         SM_UNROLL for (int j = 0; j < 8; j++) { /* unit j of a half */
             const vi v = v_unit(w, 368 + 256 * (size_t)h + 32 * (size_t)j);
@@ -164,11 +163,9 @@ SM_INLINE void unpack_scales_q4k(struct tile *t, const uint8_t *const *w)
 }
 
 /* Q4_K, x8: d, dmin, scales 3 units, codes 32 units. */
-SM_INLINE void unpack_q4k(struct tile *t, const uint8_t *const *w, unsigned n_steps,
-                       const struct sink *s)
+SM_INLINE void unpack_q4k(struct tile *t, const uint8_t *const *w, const struct sink *s)
 {
     const vi low = v_set8(15);
-    (void)n_steps;
     unpack_scales_q4k(t, w);
     SM_UNROLL for (int c = 0; c < 4; c++) {
         SM_UNROLL for (int j = 0; j < 8; j++) {
@@ -180,11 +177,9 @@ SM_INLINE void unpack_q4k(struct tile *t, const uint8_t *const *w, unsigned n_st
 }
 
 /* Q5_K, x8: d, dmin, scales 3 units, fifth bits 8 units, codes 32 units. */
-SM_INLINE void unpack_q5k(struct tile *t, const uint8_t *const *w, unsigned n_steps,
-                       const struct sink *s)
+SM_INLINE void unpack_q5k(struct tile *t, const uint8_t *const *w, const struct sink *s)
 {
     const vi low = v_set8(15), fifth = v_set8(16);
-    (void)n_steps;
     unpack_scales_q4k(t, w);
     SM_UNROLL for (int c = 0; c < 4; c++) {
         SM_UNROLL for (int j = 0; j < 8; j++) {
@@ -199,18 +194,11 @@ SM_INLINE void unpack_q5k(struct tile *t, const uint8_t *const *w, unsigned n_st
 }
 
 /* Q6_K, x8: d, scales 4 units, low nibbles 32 units, high bits 16 units. u = q + 32. */
-SM_INLINE void unpack_q6k(struct tile *t, const uint8_t *const *w, unsigned n_steps,
-                       const struct sink *s)
+SM_INLINE void unpack_q6k(struct tile *t, const uint8_t *const *w, const struct sink *s)
 {
     const vi low = v_set8(15), high = v_set8(0x30);
-    (void)n_steps;
     t->d[0] = v_unit_f16(w, 0);
-    SM_UNROLL for (int i = 0; i < 4; i++) {
-        const vi v = v_unit(w, 16 + 32 * (size_t)i);
-        t->pair[2 * i] = two_s16(v, 0);
-        t->pair[2 * i + 1] = two_s16(v, 2);
-        SM_UNROLL for (int r = 0; r < 4; r++) t->sub[4 * i + r] = byte_s32(v, r);
-    }
+    SM_UNROLL for (int i = 0; i < 4; i++) scales_16(t, i, v_unit(w, 16 + 32 * (size_t)i));
     SM_UNROLL for (int h = 0; h < 2; h++) {
         const int k = 32 * h;
         SM_UNROLL for (int j = 0; j < 8; j++) {
@@ -226,11 +214,9 @@ SM_INLINE void unpack_q6k(struct tile *t, const uint8_t *const *w, unsigned n_st
 }
 
 /* TQ2_0, x8: d, codes 16 units. u = q + 1. */
-SM_INLINE void unpack_tq20(struct tile *t, const uint8_t *const *w, unsigned n_steps,
-                       const struct sink *s)
+SM_INLINE void unpack_tq20(struct tile *t, const uint8_t *const *w, const struct sink *s)
 {
     const vi two = v_set8(3);
-    (void)n_steps;
     t->d[0] = v_unit_f16(w, 0);
     SM_UNROLL for (int h = 0; h < 2; h++) {
         SM_UNROLL for (int j = 0; j < 8; j++) {
@@ -250,10 +236,8 @@ SM_INLINE vi digit(vi *v)
 }
 
 /* TQ1_0, x8: d, codes 12 units of five digits, 1 unit of four. u = digit = q + 1. */
-SM_INLINE void unpack_tq10(struct tile *t, const uint8_t *const *w, unsigned n_steps,
-                       const struct sink *s)
+SM_INLINE void unpack_tq10(struct tile *t, const uint8_t *const *w, const struct sink *s)
 {
-    (void)n_steps;
     t->d[0] = v_unit_f16(w, 0);
     SM_UNROLL for (int j = 0; j < 12; j++) { /* columns 32n + 4j, then 160 + 16n + 4(j - 8) */
         vi v = v_unit(w, 16 + 32 * (size_t)j);
@@ -266,12 +250,10 @@ SM_INLINE void unpack_tq10(struct tile *t, const uint8_t *const *w, unsigned n_s
 
 /* IQ4_XS, x8: d, high scale bits 1 unit of 2 bytes, low scale bits 1 unit, codes 32 units.
  * u = K + 128. */
-SM_INLINE void unpack_iq4xs(struct tile *t, const uint8_t *const *w, unsigned n_steps,
-                       const struct sink *s)
+SM_INLINE void unpack_iq4xs(struct tile *t, const uint8_t *const *w, const struct sink *s)
 {
     const vi table = v_xor(v_table(sm_codes_iq4_values), v_set8(-128)), low = v_set8(15);
     vi high_bits = v_unit16(w, 16), low_bits = v_unit(w, 32);
-    (void)n_steps;
     t->d[0] = v_unit_f16(w, 0);
     SM_UNROLL for (int g = 0; g < 8; g++) {
         const vi sub = v_sub32(v_or(v_and(low_bits, v_set32(15)),
@@ -291,14 +273,14 @@ SM_INLINE void unpack_iq4xs(struct tile *t, const uint8_t *const *w, unsigned n_
 
 /* The kernels of one level. */
 #define SM_MUL_TILE_K(isa)                                                                         \
-    SM_MUL_TILES(sm_mul_q2k_q8k_##isa, 256, 8 * 84, unpack_q2k, q2k);                              \
-    SM_MUL_TILES(sm_mul_q3k_q8k_##isa, 256, 8 * 110, unpack_q3k, q3k);                             \
-    SM_MUL_TILES(sm_mul_q4k_q8k_##isa, 256, 8 * 144, unpack_q4k, q45k);                            \
-    SM_MUL_TILES(sm_mul_q5k_q8k_##isa, 256, 8 * 176, unpack_q5k, q45k);                            \
-    SM_MUL_TILES(sm_mul_q6k_q8k_##isa, 256, 8 * 210, unpack_q6k, q6k);                             \
-    SM_MUL_TILES(sm_mul_tq10_q8k_##isa, 256, 8 * 54, unpack_tq10, tq);                             \
-    SM_MUL_TILES(sm_mul_tq20_q8k_##isa, 256, 8 * 66, unpack_tq20, tq);                             \
-    SM_MUL_TILES(sm_mul_iq4xs_q8k_##isa, 256, 8 * 136, unpack_iq4xs, iq4xs)
+    SM_MUL_TILES(sm_mul_q2k_q8k_##isa, 256, 8 * 84, unpack_q2k(t, at, s), q2k);                    \
+    SM_MUL_TILES(sm_mul_q3k_q8k_##isa, 256, 8 * 110, unpack_q3k(t, at, s), q3k);                   \
+    SM_MUL_TILES(sm_mul_q4k_q8k_##isa, 256, 8 * 144, unpack_q4k(t, at, s), q45k);                  \
+    SM_MUL_TILES(sm_mul_q5k_q8k_##isa, 256, 8 * 176, unpack_q5k(t, at, s), q45k);                  \
+    SM_MUL_TILES(sm_mul_q6k_q8k_##isa, 256, 8 * 210, unpack_q6k(t, at, s), q6k);                   \
+    SM_MUL_TILES(sm_mul_tq10_q8k_##isa, 256, 8 * 54, unpack_tq10(t, at, s), tq);                   \
+    SM_MUL_TILES(sm_mul_tq20_q8k_##isa, 256, 8 * 66, unpack_tq20(t, at, s), tq);                   \
+    SM_MUL_TILES(sm_mul_iq4xs_q8k_##isa, 256, 8 * 136, unpack_iq4xs(t, at, s), iq4xs)
 
 #endif
 #endif

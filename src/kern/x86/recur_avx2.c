@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps of the recurrent mixers, AVX2. The state of a tile, 32 rows of up to 128 keys, is 16 KiB and
- * stays in the first cache while all tokens of a chunk pass. The decay is multiplied in twice rather
- * than stored in between: the first pass then only loads. */
+/* Steps of the recurrent mixers, AVX2. The state of a tile, 32 rows of up to 128 keys, is 16 KiB
+ * and stays in the first cache while all tokens of a chunk pass. The decay is multiplied in twice
+ * rather than stored in between: the first pass then only loads. */
 #include "kern/x86/util_avx2.h"
 
 #ifdef SM_HAVE_AVX2
