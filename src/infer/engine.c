@@ -46,46 +46,6 @@ static enum sm_kv_type kv_type_of(const smol_params *p)
     return SM_KV_F16;
 }
 
-static smol_status set_levers(struct sm_engine *e, const smol_params *p, smol_error *err)
-{
-    const struct sm_lever lever = {p->route_bias, p->route_bias_keep, p->route_swap, p->route_swap_keep};
-    struct sm_hparams *hp = &e->model->hp;
-    if (p->experts_used > hp->n_used)
-        return SM_FAIL(err, ARG, "%u experts per token: this model uses %u", p->experts_used, hp->n_used);
-    if (p->experts_used && p->experts_used < hp->n_used) {
-        (void)snprintf(e->lever_text[0], sizeof e->lever_text[0], "experts-used %u of %u",
-                       p->experts_used, hp->n_used);
-        hp->n_used = p->experts_used;
-    }
-    if (hp->n_expert && p->route_bias != 0)
-        (void)snprintf(e->lever_text[1], sizeof e->lever_text[1], "route-bias %g, best %u kept",
-                       (double)p->route_bias, p->route_bias_keep);
-    if (hp->n_expert && p->route_swap > 0)
-        (void)snprintf(e->lever_text[2], sizeof e->lever_text[2], "route-swap %g, best %u kept",
-                       (double)p->route_swap, p->route_swap_keep);
-    for (uint32_t i = 0; i < sm_model_n_blocks(e->model); i++) { /* scratch has room for n_used */
-        if (!e->model->layers[i].is_moe) continue;
-        e->model->layers[i].moe.router.lever = lever;
-        e->model->layers[i].moe.router.n_used = hp->n_used;
-    }
-    return SMOL_OK;
-}
-
-/* Begin the trace, when one is wanted. */
-static void begin_trace(struct sm_engine *e, const smol_params *p)
-{
-    const struct sm_hparams *hp = &e->model->hp;
-    const float *bias[SM_TRACE_LAYERS];
-    uint32_t n = 0;
-    if (!p->trace || !hp->n_expert || hp->n_expert > SM_TRACE_EXPERTS) return;
-    for (uint32_t i = 0; i < hp->n_layer && n < SM_TRACE_LAYERS; i++)
-        if (e->model->layers[i].is_moe) bias[n++] = e->model->layers[i].moe.router.bias;
-    const struct sm_trace_shape shape = {n, hp->n_expert, hp->n_used, hp->n_group, hp->n_group_used};
-    e->trace = (struct sm_trace){.put = p->trace, .arg = p->trace_arg};
-    sm_trace_begin(&e->trace, &shape, bias);
-    e->graph.trace = &e->trace;
-}
-
 /* ---- header: everything that is known before memory is planned --------------------------------- */
 
 /* Store and model; once more without the next-token block when it does not pay. */
@@ -104,14 +64,14 @@ static smol_status declare_model(struct sm_engine *e, const smol_params *p, bool
     SM_TRY(sm_store_new(&e->store, e->gguf, &so, err));
     SM_TRY(sm_model_new(&e->model, e->gguf, e->store, want_next, err));
     e->model->ring_slack = e->n_draft + 1; /* a step that fails takes back its token */
-    return set_levers(e, p, err);
+    return sm_engine_set_levers(e, p, err);
 }
 
 /* Drafts, and what they need: logits of a whole batch. A lever that looks at the pool would see it as
  * the batch left it, wrong drafts included, not as plain steps do. */
 static smol_status read_drafts(struct sm_engine *e, const smol_params *p, smol_error *err)
 {
-    const bool pool_lever = p->route_bias != 0 || p->route_swap > 0;
+    const bool pool_lever = sm_engine_pool_lever(p);
     if (p->draft < SMOL_DRAFT_OFF || p->draft > SMOL_DRAFT_AUTO || !(p->draft_oracle >= 0) ||
         p->draft_oracle > 1)
         return SM_FAIL(err, ARG, "unknown kind of draft %d", (int)p->draft);
@@ -444,7 +404,7 @@ smol_status sm_engine_open(struct sm_engine *e, const char *path, const smol_par
     sm_draft_init(&e->draft, (enum sm_draft_mode)e->draft_kind, e->model->have_next);
     SM_TRY(sm_engine_warm(e, p, err));
     sm_engine_drop_learned(e);
-    begin_trace(e, p);
+    sm_engine_begin_trace(e, p);
     sm_store_guard(e->store, guard_reserve(e), e->model->hp.n_used + 1);
     e->ns_load = sm_now_ns() - start;
     return SMOL_OK;

@@ -93,6 +93,11 @@ double sm_engine_miss_learned(void *arg, uint32_t n_slots);
 SM_NODISCARD smol_status sm_engine_warm(struct sm_engine *e, const smol_params *p, smol_error *err);
 /* See smol_model_learn. */
 SM_NODISCARD smol_status sm_engine_learn(const struct sm_engine *e, const char *path, smol_error *err);
+/* Levers on routing (engine_levers.c): give them to the layers of a new model, and their names to
+ * e->lever_text; true when one looks at the pool. Begin the trace, when one is wanted. */
+SM_NODISCARD smol_status sm_engine_set_levers(struct sm_engine *e, const smol_params *p, smol_error *err);
+bool sm_engine_pool_lever(const smol_params *p);
+void sm_engine_begin_trace(struct sm_engine *e, const smol_params *p);
 void sm_engine_stats(const struct sm_engine *e, smol_stats *out);
 
 #endif

@@ -67,7 +67,7 @@ double sm_engine_miss_learned(void *arg, uint32_t n_slots)
 smol_status sm_engine_warm(struct sm_engine *e, const smol_params *p, smol_error *err)
 {
     const uint32_t n_pools = sm_store_n_pools(e->store), n = e->model->hp.n_expert;
-    const bool levers = p->route_bias != 0 || p->route_swap > 0;
+    const bool levers = sm_engine_pool_lever(p);
     smol_status st = SMOL_OK;
     if (e->plan.experts_resident || !e->learned) return SMOL_OK;
     for (uint32_t i = 0; st == SMOL_OK && i < n_pools; i++) {

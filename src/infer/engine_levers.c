@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/* Levers on routing, and the trace of it. */
+#include "infer/engine.h"
+
+#include <stdio.h>
+
+bool sm_engine_pool_lever(const smol_params *p)
+{
+    return p->route_bias != 0 || p->route_swap > 0;
+}
+
+smol_status sm_engine_set_levers(struct sm_engine *e, const smol_params *p, smol_error *err)
+{
+    const struct sm_lever lever = {p->route_bias, p->route_bias_keep, p->route_swap, p->route_swap_keep};
+    struct sm_hparams *hp = &e->model->hp;
+    if (p->experts_used > hp->n_used)
+        return SM_FAIL(err, ARG, "%u experts per token: this model uses %u", p->experts_used, hp->n_used);
+    if (p->experts_used && p->experts_used < hp->n_used) {
+        (void)snprintf(e->lever_text[0], sizeof e->lever_text[0], "experts-used %u of %u",
+                       p->experts_used, hp->n_used);
+        hp->n_used = p->experts_used;
+    }
+    if (hp->n_expert && p->route_bias != 0)
+        (void)snprintf(e->lever_text[1], sizeof e->lever_text[1], "route-bias %g, best %u kept",
+                       (double)p->route_bias, p->route_bias_keep);
+    if (hp->n_expert && p->route_swap > 0)
+        (void)snprintf(e->lever_text[2], sizeof e->lever_text[2], "route-swap %g, best %u kept",
+                       (double)p->route_swap, p->route_swap_keep);
+    for (uint32_t i = 0; i < sm_model_n_blocks(e->model); i++) { /* scratch has room for n_used */
+        if (!e->model->layers[i].is_moe) continue;
+        e->model->layers[i].moe.router.lever = lever;
+        e->model->layers[i].moe.router.n_used = hp->n_used;
+    }
+    return SMOL_OK;
+}
+
+void sm_engine_begin_trace(struct sm_engine *e, const smol_params *p)
+{
+    const struct sm_hparams *hp = &e->model->hp;
+    const float *bias[SM_TRACE_LAYERS];
+    uint32_t n = 0;
+    if (!p->trace || !hp->n_expert || hp->n_expert > SM_TRACE_EXPERTS) return;
+    for (uint32_t i = 0; i < hp->n_layer && n < SM_TRACE_LAYERS; i++)
+        if (e->model->layers[i].is_moe) bias[n++] = e->model->layers[i].moe.router.bias;
+    const struct sm_trace_shape shape = {n, hp->n_expert, hp->n_used, hp->n_group, hp->n_group_used};
+    e->trace = (struct sm_trace){.put = p->trace, .arg = p->trace_arg};
+    sm_trace_begin(&e->trace, &shape, bias);
+    e->graph.trace = &e->trace;
+}
