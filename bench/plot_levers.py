@@ -31,10 +31,11 @@ for i in range(0, x_max + 1, 5):
 for i in range(0, int(y_max) + 1):
     out.append(f"<line x1='{LEFT}' x2='{W - RIGHT}' y1='{py(i):.1f}' y2='{py(i):.1f}' stroke='#ddd'/>"
                f"<text x='{LEFT - 6}' y='{py(i) + 4:.1f}' text-anchor='end'>{i}</text>")
-out.append(f"<text x='{(LEFT + W - RIGHT) / 2}' y='{H - 10}' text-anchor='middle'>misses, % of uses</text>"
+out.append(f"<text x='{(LEFT + W - RIGHT) / 2}' y='{H - 10}' text-anchor='middle'>misses, % of the uses without lever</text>"
            f"<text x='14' y='{H / 2}' transform='rotate(-90 14 {H / 2})' text-anchor='middle'>"
            "perplexity, % more</text>")
-colours = ["#333", "#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#8c564b", "#17becf"]
+colours = ["#333", "#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#8c564b", "#17becf",
+           "#e377c2", "#7f7f7f", "#bcbd22"]
 for n, (name, points) in enumerate(curves.items()):
     colour = colours[n % len(colours)]
     shown = [p for p in points if p[1] <= y_max]

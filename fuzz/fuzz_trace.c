@@ -16,9 +16,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     for (uint32_t l = 0; l < d.shape.n_layers && l < 4; l++) {
         const struct sm_replay how[] = {
-            {NULL, d.shape.n_used, {0, 0, 0, 0}},
-            {sm_policy_find("lfu"), d.shape.n_used, {0.1f, 1, 0, 0}},
-            {sm_policy_find("lfru"), d.shape.n_expert, {0, 0, 0.8f, 1}},
+            {.n_slots = d.shape.n_used},
+            {sm_policy_find("lfu"), d.shape.n_used, {.bias = 0.1f, .bias_keep = 1, .bias_range = true}},
+            {sm_policy_find("lfu"), d.shape.n_used, {.swap = 0.8f, .swap_keep = 1, .drop = 0.2f}},
+            {sm_policy_find("lfru"), d.shape.n_expert, {.swap = 0.8f, .swap_keep = 1}},
         };
         for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
             struct sm_replay_result r = {0};

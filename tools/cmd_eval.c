@@ -127,6 +127,11 @@ static int print_results(const struct eval *e)
             printf("miss rate    %.4f (%llu of %llu expert uses, %u slots per layer)\n", miss,
                    (unsigned long long)s.expert_misses, (unsigned long long)s.expert_uses,
                    s.pool_slots_per_layer);
+        if (s.expert_dropped)
+            printf("dropped      %.4f (%llu of %llu choices)\n",
+                   (double)s.expert_dropped / (double)(s.expert_dropped + s.expert_uses),
+                   (unsigned long long)s.expert_dropped,
+                   (unsigned long long)(s.expert_dropped + s.expert_uses));
         return fflush(stdout) ? sm_complain(SM_EXIT_FAILED, "cannot write the result")
                               : SM_EXIT_DONE;
     }
@@ -142,6 +147,7 @@ static int print_results(const struct eval *e)
     sm_json_num(&j, "bits_per_byte", bpb);
     sm_json_uint(&j, "expert_uses", s.expert_uses);
     sm_json_uint(&j, "expert_misses", s.expert_misses);
+    sm_json_uint(&j, "expert_dropped", s.expert_dropped);
     sm_json_num(&j, "miss_rate", miss);
     sm_json_close(&j);
     return sm_json_end(&j) ? SM_EXIT_DONE : sm_complain(SM_EXIT_FAILED, "cannot write the result");

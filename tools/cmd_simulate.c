@@ -62,6 +62,11 @@ static double share(uint64_t a, uint64_t b) { return b ? (double)a / (double)b :
 
 static double miss(const struct sm_replay_result *r) { return share(r->misses, r->uses); }
 
+static double dropped(const struct sm_replay_result *r)
+{
+    return share(r->dropped, r->uses + r->dropped);
+}
+
 /* ---- output ---------------------------------------------------------------------------------- */
 
 static void print_policies(const struct simulation *s)
@@ -103,10 +108,12 @@ static void print_levers(const struct simulation *s)
 {
     printf("\nwith the lever, %% of uses (later choices as recorded)\npool  ");
     for (unsigned p = 1; p < N_LINES; p++) printf("%8s", names[p]);
-    printf("\n");
+    printf("%s\n", s->lever.drop > 0 ? "    left out, % of choices: lru, lfu, lfru" : "");
     for (unsigned i = 0; i < s->n_sizes; i++) {
         printf("%4u  ", (unsigned)s->size[i]);
         for (unsigned p = 1; p < N_LINES; p++) printf("%8.2f", 100 * miss(&s->levered[i][p]));
+        for (unsigned p = 1; p < N_LINES && s->lever.drop > 0; p++)
+            printf("%s%.2f", p > 1 ? ", " : "    ", 100 * dropped(&s->levered[i][p]));
         printf("\n");
     }
 }
@@ -116,6 +123,7 @@ static void json_result(struct sm_json *j, const char *name, const struct sm_rep
     sm_json_open(j, name, '{');
     sm_json_uint(j, "uses", r->uses);
     sm_json_uint(j, "misses", r->misses);
+    sm_json_uint(j, "dropped", r->dropped);
     sm_json_open(j, "foreseen", '[');
     for (unsigned a = 0; a < SM_TRACE_AHEAD; a++)
         sm_json_num(j, NULL, share(r->foreseen[a], r->predictable[a]));
@@ -185,8 +193,11 @@ static int simulate(struct simulation *s, const struct sm_options *o)
         return sm_complain(
             SM_EXIT_USAGE, "--pool %u: this trace has %u experts, %u of them used per token",
             (unsigned)o->n_pool, (unsigned)s->d.shape.n_expert, (unsigned)s->d.shape.n_used);
-    s->lever = (struct sm_lever){o->route_bias.value, o->route_bias.keep, o->route_swap.value,
-                                 o->route_swap.keep};
+    s->lever = (struct sm_lever){
+        .bias = o->route_bias.value, .bias_keep = o->route_bias.keep,
+        .bias_range = o->route_bias.range, .swap = o->route_swap.value,
+        .swap_keep = o->route_swap.keep, .drop = o->route_drop.value,
+        .drop_keep = o->route_drop.keep};
     smol_status st = replay(s, &none, s->result, &err);
     if (st == SMOL_OK && sm_lever_on(&s->lever)) st = replay(s, &s->lever, s->levered, &err);
     if (st != SMOL_OK) return sm_report(&err);

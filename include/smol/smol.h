@@ -80,9 +80,12 @@ typedef struct {
     /* Levers that change the answer; zero: off. See docs/pager.md. Those on routes look at the pool,
      * which drafts would change: with them SMOL_DRAFT_AUTO drafts nothing, other kinds are ARG. */
     float route_bias;          /* added to the choice of experts in the pool */
+    bool route_bias_range;     /* it counts in running means of the range of the scores */
     unsigned route_bias_keep;  /* the router's so many best are taken whatever the bias */
     float route_swap;          /* a missing expert gives way to one in the pool of this share of it */
     unsigned route_swap_keep;  /* the so many best never do */
+    float route_drop;          /* missing experts with a smaller share of the weights are left out */
+    unsigned route_drop_keep;  /* the so many best never are, nor is the very best */
     unsigned experts_used;     /* experts per token, fewer than the model's; 0: the model's */
     /* Gets a trace of the routing as it comes (store/trace.h has the format); NULL: none. */
     void (*trace)(void *arg, const void *bytes, size_t n);
@@ -352,6 +355,7 @@ typedef struct {
     uint64_t peak_rss_bytes, budget_bytes, resident_bytes, bytes_read, load_bytes_read;
     unsigned pool_slots_per_layer;
     uint64_t expert_uses, expert_misses;
+    uint64_t expert_dropped;    /* left out by route_drop; not among the uses */
     uint64_t prefetch_issued, prefetch_used, prefetch_wasted_bytes; /* experts, experts, bytes */
     uint64_t given_back_bytes;  /* of expert pools, because the system ran short of memory */
     double demand_wait_seconds; /* all compute threads idle for a read */

@@ -205,7 +205,8 @@ static void predict(struct sm_graph *g, uint32_t first, uint32_t row0)
             g->kern->add(a->logits[i], sm_floats_of(moe->router_b), r->n_expert);
         q->row = row0 + distance[i];
         q->n = r->n_used < SM_AHEAD_RANKS ? r->n_used : SM_AHEAD_RANKS;
-        sm_route_rank(g->kern, r, sm_pager_held(g->store, pool), a->logits[i], q->id, q->n);
+        const struct sm_route_view view = {sm_pager_held(g->store, pool), sm_pager_range(g->store, pool)};
+        q->n = sm_route_rank(g->kern, r, view, a->logits[i], q->id, q->n);
         if (g->trace) sm_trace_ahead(g->trace, pool, distance[i] + 1, q->id, q->n);
         ask(g, pool, q);
     }

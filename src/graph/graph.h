@@ -82,7 +82,7 @@ struct sm_graph {
 
     /* experts */
     float *router;                 /* [max_tok][n_expert] */
-    uint16_t *chosen;              /* [max_tok][n_used] ascending expert index */
+    uint16_t *chosen;              /* [max_tok][n_used] ascending expert index (route.h) */
     float *weight;                 /* [max_tok][n_used] */
     float *acc;                    /* [max_tok][n_embd] */
     uint32_t *users, *users_at;    /* (token, rank) by expert: list, and starts [n_expert + 1] */
@@ -93,6 +93,7 @@ struct sm_graph {
     bool hold;     /* the batch may be taken back: recurrent states stay as they are */
     int bad_layer; /* first layer whose sum of squares was not finite, -1: none */
     int layer;     /* the layer that is running */
+    uint64_t n_dropped; /* choices of experts that a lever left out */
 };
 
 /* Lay out the scratch of g->dims in `a` (only counts while a->base is NULL). */

@@ -16,10 +16,20 @@ static void route_token(void *arg, uint32_t t, unsigned worker)
 {
     const struct route_job *j = arg;
     const uint32_t k = j->m->router.n_used;
+    const struct sm_route_view view = {sm_pager_held(j->g->store, j->m->pool),
+                                       sm_pager_range(j->g->store, j->m->pool)};
     (void)worker;
-    sm_route(j->g->kern, &j->m->router, sm_pager_held(j->g->store, j->m->pool),
-             j->g->router + (size_t)t * sm_pad8(j->m->router.n_expert), j->g->chosen + (size_t)t * k,
-             j->g->weight + (size_t)t * k);
+    sm_route(j->g->kern, &j->m->router, view, j->g->router + (size_t)t * sm_pad8(j->m->router.n_expert),
+             j->g->chosen + (size_t)t * k, j->g->weight + (size_t)t * k);
+}
+
+/* Experts that a token really uses: all unless a lever dropped some. */
+static uint32_t n_chosen(const struct sm_graph *g, const struct sm_moe *m, uint32_t t)
+{
+    const uint32_t k = m->router.n_used;
+    uint32_t n = k;
+    while (n > 1 && g->chosen[(size_t)t * k + n - 1] == SM_NO_EXPERT) n--;
+    return n;
 }
 
 /* Route all tokens and tell the store, in their order. A lever looks at the logical pool, which every
@@ -32,9 +42,13 @@ static void route(struct sm_graph *g, const struct sm_moe *m, uint32_t n_tok)
     if (!in_turn) sm_graph_for(g, n_tok, route_token, &j);
     for (uint32_t t = 0; t < n_tok; t++) {
         if (in_turn) route_token(&j, t, 0);
-        sm_pager_note(g->store, m->pool, g->chosen + (size_t)t * k, k);
-        if (g->trace)
-            sm_trace_scores(g->trace, m->pool, g->router + (size_t)t * sm_pad8(m->router.n_expert));
+        const float *scores = g->router + (size_t)t * sm_pad8(m->router.n_expert);
+        const uint32_t n = n_chosen(g, m, t);
+        sm_pager_note(g->store, m->pool, g->chosen + (size_t)t * k, n);
+        if (m->router.lever.bias_range)
+            sm_pager_note_range(g->store, m->pool, sm_route_range(&m->router, scores));
+        if (g->trace) sm_trace_scores(g->trace, m->pool, scores);
+        g->n_dropped += k - n;
     }
 }
 
@@ -133,10 +147,10 @@ static smol_status run_set(struct sm_graph *g, const struct sm_moe *m, struct ex
     return SMOL_OK;
 }
 
-static smol_status run_token(struct sm_graph *g, const struct sm_moe *m, struct sm_rows *in,
+static smol_status run_token(struct sm_graph *g, const struct sm_moe *m, struct sm_rows *in, uint32_t k,
                              smol_error *err)
 {
-    const uint32_t k = m->router.n_used, ld = sm_pad8(g->dims.n_embd);
+    const uint32_t ld = sm_pad8(g->dims.n_embd);
     struct expert_set set;
     for (unsigned left = k; left; left -= set.n) {
         SM_TRY(take_ready(g, &set, left, err));
@@ -157,12 +171,14 @@ static unsigned sort_uses(struct sm_graph *g, const struct sm_moe *m, uint32_t n
     uint32_t *at = g->users_at;
     unsigned n_touched = 0;
     memset(at, 0, (n + 1) * sizeof *at);
-    for (uint32_t i = 0; i < n_use; i++) at[g->chosen[i] + 1]++;
+    for (uint32_t i = 0; i < n_use; i++)
+        if (g->chosen[i] != SM_NO_EXPERT) at[g->chosen[i] + 1]++;
     for (uint32_t e = 0; e < n; e++) {
         if (at[e + 1]) g->touched[n_touched++] = (uint16_t)e;
         at[e + 1] += at[e];
     }
-    for (uint32_t i = 0; i < n_use; i++) g->users[at[g->chosen[i]]++] = i;
+    for (uint32_t i = 0; i < n_use; i++)
+        if (g->chosen[i] != SM_NO_EXPERT) g->users[at[g->chosen[i]]++] = i;
     for (uint32_t e = n; e > 0; e--) at[e] = at[e - 1]; /* back to starts */
     at[0] = 0;
     return n_touched;
@@ -266,18 +282,18 @@ static void add_scaled_shared(void *arg, uint32_t t, unsigned worker)
 smol_status sm_moe_run(struct sm_graph *g, const struct sm_moe *m, struct sm_rows *in, float *y,
                        smol_error *err)
 {
-    const uint32_t n_tok = in->n_tok, k = m->router.n_used, n_embd = g->dims.n_embd;
-    unsigned n_touched = k;
+    const uint32_t n_tok = in->n_tok, n_embd = g->dims.n_embd;
+    unsigned n_touched;
     smol_status st;
     SM_TRY(sm_store_guard_look(g->store, err));
     sm_graph_linear(g, m->router_w, m->router_b, in, g->router, sm_pad8(m->router.n_expert));
     route(g, m, n_tok);
-    if (n_tok > 1) n_touched = sort_uses(g, m, n_tok);
+    n_touched = n_tok > 1 ? sort_uses(g, m, n_tok) : n_chosen(g, m, 0);
     sm_pager_begin(g->store, m->pool, n_tok > 1 ? g->touched : g->chosen, n_touched,
                    n_tok > 1 ? SM_ORDER_ASCENDING : SM_ORDER_ARRIVAL);
-    if (n_tok == 1) sm_ahead_routed(g, m->pool, g->chosen, k);
+    if (n_tok == 1) sm_ahead_routed(g, m->pool, g->chosen, n_touched);
     if (m->has_shared) sm_ffn_run(g, &m->shared, in, y); /* computed while reads are under way */
-    st = n_tok > 1 ? run_wave(g, m, in, n_touched, err) : run_token(g, m, in, err);
+    st = n_tok > 1 ? run_wave(g, m, in, n_touched, err) : run_token(g, m, in, n_touched, err);
     sm_pager_end(g->store);
     if (st != SMOL_OK) return st;
     struct shared_job sj = {g, m, in, y};

@@ -39,9 +39,8 @@ static void score_all(const struct sm_kern *k, const struct sm_router *r, float 
     }
 }
 
-static void weigh(const struct sm_router *r, const float *s, const uint16_t *ids, float *w)
+static void weigh(const struct sm_router *r, const float *s, const uint16_t *ids, uint32_t k, float *w)
 {
-    const uint32_t k = r->n_used;
     for (uint32_t i = 0; i < k; i++) w[i] = s[ids[i]];
     if (r->gating == SM_GATE_SOFTMAX_CHOSEN) {
         const float m = largest(w, k);
@@ -62,12 +61,24 @@ static void weigh(const struct sm_router *r, const float *s, const uint16_t *ids
         for (uint32_t i = 0; i < k; i++) w[i] = w[i] * r->scale;
 }
 
-void sm_route_rank(const struct sm_kern *k, const struct sm_router *r, const uint8_t *held,
-                   float *logits, uint16_t *ids, uint32_t n)
+static struct sm_choice choice_of(const struct sm_router *r, float range)
 {
-    const struct sm_choice c = {r->n_expert, r->n_used, r->n_group, r->n_group_used, r->bias};
+    return (struct sm_choice){r->n_expert, r->n_used, r->n_group, r->n_group_used, r->bias,
+                              r->gating == SM_GATE_SOFTMAX_CHOSEN, range};
+}
+
+uint32_t sm_route_rank(const struct sm_kern *k, const struct sm_router *r, struct sm_route_view view,
+                       float *logits, uint16_t *ids, uint32_t n)
+{
+    const struct sm_choice c = choice_of(r, view.range);
     score_all(k, r, logits);
-    sm_choose(&c, &r->lever, held, logits, ids, n);
+    return sm_choose(&c, &r->lever, view.held, logits, ids, n);
+}
+
+float sm_route_range(const struct sm_router *r, const float *scores)
+{
+    const struct sm_choice c = choice_of(r, 0);
+    return sm_choice_range(&c, scores);
 }
 
 static void sort_ids(uint16_t *ids, uint32_t n)
@@ -80,10 +91,15 @@ static void sort_ids(uint16_t *ids, uint32_t n)
     }
 }
 
-void sm_route(const struct sm_kern *k, const struct sm_router *r, const uint8_t *held, float *logits,
-              uint16_t *ids, float *weights)
+uint32_t sm_route(const struct sm_kern *k, const struct sm_router *r, struct sm_route_view view,
+                  float *logits, uint16_t *ids, float *weights)
 {
-    sm_route_rank(k, r, held, logits, ids, r->n_used);
-    sort_ids(ids, r->n_used);
-    weigh(r, logits, ids, weights);
+    const uint32_t n = sm_route_rank(k, r, view, logits, ids, r->n_used);
+    sort_ids(ids, n);
+    weigh(r, logits, ids, n, weights);
+    for (uint32_t i = n; i < r->n_used; i++) {
+        ids[i] = SM_NO_EXPERT;
+        weights[i] = 0;
+    }
+    return n;
 }

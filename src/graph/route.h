@@ -23,13 +23,24 @@ struct sm_router {
     struct sm_lever lever;
 };
 
-/* logits [n_expert] -> n_used ids in ascending order and their weights. `logits` is overwritten by
- * the scores. held: the logical pool [n_expert], looked at by levers only. Pure, any thread. */
-void sm_route(const struct sm_kern *k, const struct sm_router *r, const uint8_t *held, float *logits,
-              uint16_t *ids, float *weights);
+/* What levers look at: the logical pool [n_expert] (NULL: everything is in RAM, they are off) and the
+ * running mean of the range of the scores. */
+struct sm_route_view { const uint8_t *held; float range; };
 
-/* The n <= n_used best of the same choice, best first. `logits` is overwritten. */
-void sm_route_rank(const struct sm_kern *k, const struct sm_router *r, const uint8_t *held,
-                   float *logits, uint16_t *ids, uint32_t n);
+/* Behind the ids of a token that dropped some. */
+#define SM_NO_EXPERT 0xffffu
+
+/* logits [n_expert] -> at most n_used ids in ascending order and their weights; returns how many, the
+ * rest of both is filled with SM_NO_EXPERT and 0. `logits` is overwritten by the scores. Pure, any
+ * thread. */
+uint32_t sm_route(const struct sm_kern *k, const struct sm_router *r, struct sm_route_view view,
+                  float *logits, uint16_t *ids, float *weights);
+
+/* The n <= n_used best of the same choice, best first; returns how many are left of them. `logits` is
+ * overwritten. */
+uint32_t sm_route_rank(const struct sm_kern *k, const struct sm_router *r, struct sm_route_view view,
+                       float *logits, uint16_t *ids, uint32_t n);
+/* What the choice spans, of the scores that sm_route left behind. */
+float sm_route_range(const struct sm_router *r, const float *scores);
 
 #endif

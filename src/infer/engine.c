@@ -76,8 +76,8 @@ static smol_status read_drafts(struct sm_engine *e, const smol_params *p, smol_e
         p->draft_oracle > 1)
         return SM_FAIL(err, ARG, "unknown kind of draft %d", (int)p->draft);
     if (pool_lever && (p->draft == SMOL_DRAFT_LOOKUP || p->draft == SMOL_DRAFT_MTP || p->draft_oracle > 0))
-        return SM_FAIL(err, ARG, "route-bias and route-swap choose by what is in the pool, which drafts "
-                                 "would change: use one or the other");
+        return SM_FAIL(err, ARG, "route-bias, route-swap and route-drop choose by what is in the pool, "
+                                 "which drafts would change: use one or the other");
     e->draft_kind = pool_lever ? SMOL_DRAFT_OFF : p->draft;
     e->oracle = p->draft_oracle;
     if (e->draft_kind == SMOL_DRAFT_OFF && !(e->oracle > 0)) return SMOL_OK;
@@ -466,7 +466,7 @@ void sm_engine_stats(const struct sm_engine *e, smol_stats *out)
         .budget_bytes = e->plan.budget_bytes, .resident_bytes = e->plan.resident_bytes,
         .bytes_read = s.bytes_read, .load_bytes_read = s.load_bytes_read,
         .pool_slots_per_layer = e->plan.n_slots, .expert_uses = s.expert_uses,
-        .expert_misses = s.expert_misses, .prefetch_issued = s.prefetch_issued,
+        .expert_misses = s.expert_misses, .expert_dropped = e->graph.n_dropped, .prefetch_issued = s.prefetch_issued,
         .prefetch_used = s.prefetch_used, .prefetch_wasted_bytes = s.prefetch_wasted_bytes,
         .demand_wait_seconds = (double)s.demand_wait_ns * 1e-9,
         .given_back_bytes = s.given_back_bytes, .direct = s.direct,
@@ -477,6 +477,6 @@ void sm_engine_stats(const struct sm_engine *e, smol_stats *out)
         .predicted_tok_s = e->plan.tok_s_predicted};
     if (e->kv_type == SM_KV_Q8_0) out->loss_levers[out->n_loss_levers++] = "kv q8_0";
     if (e->ctx_shift) out->loss_levers[out->n_loss_levers++] = "ctx-shift";
-    for (unsigned i = 0; i < 3; i++)
+    for (size_t i = 0; i < sizeof e->lever_text / sizeof *e->lever_text; i++)
         if (e->lever_text[i][0]) out->loss_levers[out->n_loss_levers++] = e->lever_text[i];
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "store/choice.h"
 
+#include "base/fmath.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -58,30 +60,62 @@ static void swap_missing(const struct sm_choice *c, const struct sm_lever *l, co
         if (held[ids[i]]) continue;
         for (uint32_t e = 0; e < c->n_expert; e++)
             if (!taken[e] && held[e] && (best == UINT32_MAX || v[e] > v[best])) best = e;
-        if (best == UINT32_MAX || !(scores[best] >= l->swap * scores[ids[i]])) continue;
+        if (best == UINT32_MAX) continue;
+        const float ratio = c->logits ? sm_exp_f32(scores[best] - scores[ids[i]]) : 0;
+        if (!(c->logits ? ratio >= l->swap : scores[best] >= l->swap * scores[ids[i]])) continue;
         taken[best] = true;
         ids[i] = (uint16_t)best;
     }
 }
 
-void sm_choose(const struct sm_choice *c, const struct sm_lever *l, const uint8_t *held,
-               const float *scores, uint16_t *ids, uint32_t n)
+/* Leave out missing experts of little weight; the rest keeps its order. */
+static uint32_t drop_missing(const struct sm_choice *c, const struct sm_lever *l, const uint8_t *held,
+                             const float *scores, uint16_t *ids, uint32_t n)
+{
+    float w[SM_CHOICE_USED], sum = 0;
+    float top = -INFINITY;
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < n; i++) top = scores[ids[i]] > top ? scores[ids[i]] : top;
+    for (uint32_t i = 0; i < n; i++) {
+        w[i] = c->logits ? sm_exp_f32(scores[ids[i]] - top) : scores[ids[i]];
+        sum = sum + w[i];
+    }
+    for (uint32_t i = 0; i < n; i++)
+        if (i == 0 || i < l->drop_keep || held[ids[i]] || !(w[i] < l->drop * sum)) ids[left++] = ids[i];
+    return left;
+}
+
+float sm_choice_range(const struct sm_choice *c, const float *scores)
+{
+    float lo = INFINITY, hi = -INFINITY;
+    for (uint32_t i = 0; i < c->n_expert; i++) {
+        const float v = c->bias ? scores[i] + c->bias[i] : scores[i];
+        lo = v < lo ? v : lo;
+        hi = v > hi ? v : hi;
+    }
+    return hi > lo ? hi - lo : 0;
+}
+
+uint32_t sm_choose(const struct sm_choice *c, const struct sm_lever *l, const uint8_t *held,
+                   const float *scores, uint16_t *ids, uint32_t n)
 {
     float v[SM_CHOICE_EXPERTS] = {0};
     bool taken[SM_CHOICE_EXPERTS] = {false};
     uint32_t kept = 0;
+    const float bias = !held ? 0 : l->bias_range ? l->bias * c->range : l->bias;
     for (uint32_t i = 0; i < c->n_expert; i++) v[i] = c->bias ? scores[i] + c->bias[i] : scores[i];
-    if (l->bias != 0) {
+    if (bias != 0) {
         if (l->bias_keep) { /* the router's own best first, by its own groups */
             kept = l->bias_keep < n ? l->bias_keep : n;
             if (c->n_group > 1) close_groups(c, v, taken);
             pick(c, v, taken, ids, 0, kept);
             memset(taken, 0, sizeof taken);
         }
-        for (uint32_t i = 0; i < c->n_expert; i++) v[i] = held[i] ? v[i] + l->bias : v[i];
+        for (uint32_t i = 0; i < c->n_expert; i++) v[i] = held[i] ? v[i] + bias : v[i];
     }
     if (c->n_group > 1) close_groups(c, v, taken);
     for (uint32_t i = 0; i < kept; i++) taken[ids[i]] = true;
     pick(c, v, taken, ids, kept, n);
-    if (l->swap > 0) swap_missing(c, l, held, scores, v, taken, ids, n);
+    if (held && l->swap > 0) swap_missing(c, l, held, scores, v, taken, ids, n);
+    return held && l->drop > 0 ? drop_missing(c, l, held, scores, ids, n) : n;
 }

@@ -383,7 +383,17 @@ void sm_pager_note(struct sm_store *s, uint32_t pool, const uint16_t *ids, unsig
 
 const uint8_t *sm_pager_held(const struct sm_store *s, uint32_t pool)
 {
-    return s->pool[pool]->policy.held;
+    return s->pool[pool]->complete ? NULL : s->pool[pool]->policy.held;
+}
+
+void sm_pager_note_range(struct sm_store *s, uint32_t pool, float range)
+{
+    sm_policy_add_range(&s->pool[pool]->policy, range);
+}
+
+float sm_pager_range(const struct sm_store *s, uint32_t pool)
+{
+    return sm_policy_range(&s->pool[pool]->policy);
 }
 
 void sm_pager_reset_stats(struct sm_store *s)

@@ -121,6 +121,17 @@ unsigned sm_policy_touch(struct sm_policy *p, const uint16_t *ids, unsigned k)
     return misses;
 }
 
+void sm_policy_add_range(struct sm_policy *p, float range)
+{
+    p->range = p->range + (double)range;
+    p->n_range++;
+}
+
+float sm_policy_range(const struct sm_policy *p)
+{
+    return p->n_range ? (float)(p->range / (double)p->n_range) : 0;
+}
+
 void sm_policy_shrink(struct sm_policy *p, uint32_t n_slots)
 {
     if (n_slots < 1) n_slots = 1;

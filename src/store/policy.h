@@ -35,6 +35,8 @@ struct sm_policy {
     uint64_t clock;   /* uses so far */
     uint64_t tokens;  /* tokens so far */
     double weight;    /* of a use at present: it grows instead of letting the sums decay */
+    double range;     /* sum of the ranges of the scores so far (sm_policy_range) */
+    uint64_t n_range; /* how many they are */
     uint64_t *stamp;  /* [n_expert] clock of the last use, 0 = never */
     uint64_t *last;   /* [n_expert] token of the last use */
     double *sum;      /* [n_expert] weights of its uses */
@@ -50,6 +52,9 @@ void sm_policy_init(struct sm_policy *p, const struct sm_policy_ops *ops, uint32
 /* One token uses k distinct experts, in this order: those held are hits; then each missing one
  * enters, the coldest not chosen by this token leaving when the pool is full. Returns misses. */
 unsigned sm_policy_touch(struct sm_policy *p, const uint16_t *ids, unsigned k);
+/* Ranges of the scores, for levers that count in their running mean: one more; the mean, 0: none. */
+void sm_policy_add_range(struct sm_policy *p, float range);
+float sm_policy_range(const struct sm_policy *p);
 /* Fewer slots: the coldest leave. At least 1. */
 void sm_policy_shrink(struct sm_policy *p, uint32_t n_slots);
 /* Begin with what was learned before: an expert's uses per token as of now, warmest held. */

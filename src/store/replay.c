@@ -8,12 +8,12 @@
 
 #define NEVER UINT32_MAX
 
-static void choose(const struct sm_trace_data *d, const struct sm_trace_layer *l, uint32_t t,
-                   const struct sm_lever *lever, const uint8_t *held, uint16_t *ids)
+static struct sm_choice choice_of(const struct sm_trace_data *d, const struct sm_trace_layer *l,
+                                  float range)
 {
     const struct sm_trace_shape *s = &d->shape;
-    const struct sm_choice c = {s->n_expert, s->n_used, s->n_group, s->n_group_used, l->bias};
-    sm_choose(&c, lever, held, l->score + (size_t)t * s->n_expert, ids, s->n_used);
+    return (struct sm_choice){s->n_expert, s->n_used, s->n_group, s->n_group_used, l->bias, d->logits,
+                              range};
 }
 
 static bool contains(const uint16_t *ids, uint32_t n, uint16_t id)
@@ -25,11 +25,12 @@ static bool contains(const uint16_t *ids, uint32_t n, uint16_t id)
 
 /* What reading ahead would have done for this use, the pool being what the policy holds. */
 static void look_back(const struct sm_trace_data *d, const struct sm_trace_layer *l, uint32_t t,
-                      const uint8_t *held, const uint16_t *ids, struct sm_replay_result *sum)
+                      const uint8_t *held, const uint16_t *ids, uint32_t n,
+                      struct sm_replay_result *sum)
 {
     const uint32_t k = d->shape.n_used;
     unsigned misses = 0;
-    for (uint32_t i = 0; i < k; i++) misses += !held[ids[i]];
+    for (uint32_t i = 0; i < n; i++) misses += !held[ids[i]];
     for (unsigned a = 0; a < SM_TRACE_AHEAD; a++) {
         const uint16_t *expected = l->ahead[a] + (size_t)t * k;
         if (expected[0] == 0xffff) continue;
@@ -37,7 +38,7 @@ static void look_back(const struct sm_trace_data *d, const struct sm_trace_layer
         for (uint32_t i = 0; i < k && expected[i] != 0xffff; i++) {
             if (held[expected[i]]) continue;
             sum->asked[a]++;
-            sum->foreseen[a] += contains(ids, k, expected[i]);
+            sum->foreseen[a] += contains(ids, n, expected[i]);
         }
     }
 }
@@ -54,10 +55,15 @@ static smol_status run_policy(const struct sm_trace_data *d, const struct sm_tra
     if (!tables) return SM_FAIL(err, NOMEM, "no memory for a pool of %u experts", (unsigned)n);
     sm_policy_init(&p, how->policy, n, how->n_slots, tables);
     for (uint32_t t = 0; t < l->n; t++) {
-        choose(d, l, t, &how->lever, p.held, ids);
-        look_back(d, l, t, p.held, ids, sum);
-        sum->uses += k;
-        sum->misses += sm_policy_touch(&p, ids, k);
+        const float *score = l->score + (size_t)t * n;
+        const struct sm_choice c = choice_of(d, l, sm_policy_range(&p));
+        /* a pool with room for all has nothing for levers to look at */
+        const uint32_t left = sm_choose(&c, &how->lever, how->n_slots < n ? p.held : NULL, score, ids, k);
+        look_back(d, l, t, p.held, ids, left, sum);
+        if (how->lever.bias_range) sm_policy_add_range(&p, sm_choice_range(&c, score));
+        sum->uses += left;
+        sum->dropped += k - left;
+        sum->misses += sm_policy_touch(&p, ids, left);
     }
     sm_mem_free(tables, bytes);
     return SMOL_OK;
@@ -109,6 +115,7 @@ static smol_status run_belady(const struct sm_trace_data *d, const struct sm_tra
 {
     const struct sm_lever none = {0};
     const uint32_t k = d->shape.n_used;
+    const struct sm_choice c = choice_of(d, l, 0);
     struct belady b = {.n_expert = d->shape.n_expert, .n_used = k, .n_slots = n_slots};
     struct sm_arena a = {0};
     layout(&b, &a, l->n);
@@ -120,7 +127,7 @@ static smol_status run_belady(const struct sm_trace_data *d, const struct sm_tra
     for (uint32_t e = 0; e < b.n_expert; e++) b.next[e] = NEVER;
     for (uint32_t t = l->n; t-- > 0;) {
         uint16_t *ids = b.ids + (size_t)t * k;
-        choose(d, l, t, &none, b.held, ids);
+        sm_choose(&c, &none, NULL, l->score + (size_t)t * b.n_expert, ids, k);
         for (uint32_t i = 0; i < k; i++) {
             b.after[(size_t)t * k + i] = b.next[ids[i]];
             b.next[ids[i]] = t;

@@ -157,8 +157,12 @@ void sm_pager_end(struct sm_store *s);
  * which uses and misses are counted as token-by-token decoding would have them and by which slots
  * are kept. Called once per token and layer, before sm_pager_begin of that token's batch. */
 void sm_pager_note(struct sm_store *s, uint32_t pool, const uint16_t *ids, unsigned k);
-/* The logical pool: [n_expert], 1 for those in it. Changed by sm_pager_note only. */
+/* The logical pool: [n_expert], 1 for those in it; NULL when all are in RAM for good. Changed by
+ * sm_pager_note only. */
 const uint8_t *sm_pager_held(const struct sm_store *s, uint32_t pool);
+/* What levers may look at besides: ranges of the scores in token order, and their running mean. */
+void sm_pager_note_range(struct sm_store *s, uint32_t pool, float range);
+float sm_pager_range(const struct sm_store *s, uint32_t pool);
 /* Ask for experts before they are needed. Speculative reads yield to demanded ones and together hold
  * at most (slots - experts one token uses) slots; what does not fit is left out. A later
  * sm_pager_begin joins reads that are under way. Returns how many of ids are in the pool or being

@@ -10,10 +10,17 @@
 #define MAGIC "smoltrc1"
 #define MAGIC_BYTES 8u
 #define HEADER_BYTES (MAGIC_BYTES + 5u * 4u)
-enum { TAG_TOKEN = 1, TAG_SCORES = 2, TAG_AHEAD = 3 };
+enum { TAG_TOKEN = 1, TAG_SCORES = 2, TAG_AHEAD = 3, TAG_HOW = 4 };
+
+static void put_u32(struct sm_trace *t, unsigned tag, uint32_t value)
+{
+    uint8_t r[5] = {(uint8_t)tag};
+    sm_st32(r + 1, value);
+    t->put(t->arg, r, sizeof r);
+}
 
 void sm_trace_begin(struct sm_trace *t, const struct sm_trace_shape *shape,
-                    const float *const *bias)
+                    const float *const *bias, bool logits)
 {
     uint8_t header[HEADER_BYTES];
     t->shape = *shape;
@@ -28,13 +35,12 @@ void sm_trace_begin(struct sm_trace *t, const struct sm_trace_shape *shape,
         static const float zero[SM_TRACE_EXPERTS];
         t->put(t->arg, bias[i] ? bias[i] : zero, shape->n_expert * sizeof(float));
     }
+    if (logits) put_u32(t, TAG_HOW, 1);
 }
 
 void sm_trace_token(struct sm_trace *t, uint32_t token)
 {
-    uint8_t r[5] = {TAG_TOKEN};
-    sm_st32(r + 1, token);
-    t->put(t->arg, r, sizeof r);
+    put_u32(t, TAG_TOKEN, token);
 }
 
 void sm_trace_scores(struct sm_trace *t, uint32_t layer, const float *scores)
@@ -62,7 +68,7 @@ void sm_trace_ahead(struct sm_trace *t, uint32_t layer, uint32_t distance, const
 
 struct record {
     unsigned tag;
-    uint32_t layer, distance, n, token;
+    uint32_t layer, distance, n, value;
     const uint8_t *data;
 };
 
@@ -84,10 +90,10 @@ static smol_status next(struct cursor *c, struct record *r, bool *end, smol_erro
     r->tag = p[0];
     if (r->tag == TAG_SCORES) need = 3 + (size_t)c->shape.n_expert * sizeof(float);
     else if (r->tag == TAG_AHEAD && left >= 5) need = 5 + 2 * (size_t)p[4];
-    else if (r->tag != TAG_TOKEN && r->tag != TAG_AHEAD)
+    else if (r->tag != TAG_TOKEN && r->tag != TAG_AHEAD && r->tag != TAG_HOW)
         return SM_FAIL_AT(err, FORMAT, c->at, "record of unknown kind %u at byte %zu", r->tag, c->at);
     if (left < need) return SMOL_OK; /* the run was cut off here */
-    if (r->tag == TAG_TOKEN) r->token = sm_ld32(p + 1);
+    if (r->tag == TAG_TOKEN || r->tag == TAG_HOW) r->value = sm_ld32(p + 1);
     else r->layer = sm_ld16(p + 1);
     if (r->layer >= c->shape.n_layers)
         return SM_FAIL_AT(err, FORMAT, c->at, "layer %u of %u at byte %zu", (unsigned)r->layer,
@@ -179,6 +185,8 @@ static smol_status fill(struct sm_trace_data *d, struct cursor c, const uint32_t
                     return SM_FAIL_AT(err, FORMAT, (uint64_t)(r.data - c.bytes),
                                       "a score at byte %zu is no number", (size_t)(r.data - c.bytes));
             l->n++;
+        } else if (r.tag == TAG_HOW) {
+            d->logits = r.value == 1;
         } else if (r.tag == TAG_AHEAD && l->n < n_uses[r.layer]) {
             uint16_t *to = l->ahead[r.distance - 1] + (size_t)l->n * s->n_used;
             for (uint32_t i = 0; i < r.n && i < s->n_used; i++) {

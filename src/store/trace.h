@@ -8,7 +8,10 @@
  *   2  u16 layer, f32 score [experts]                  its scores there (the order of tokens holds
  *                                                      in each layer; layers may come in waves)
  *   3  u16 layer, u8 distance, u8 n, u16 expert [n]    what was expected of that layer, best first,
- *                                                      for the layer's next record 2 */
+ *                                                      for the layer's next record 2
+ *   4  u32 how                                         1: scores are logits, the weights being the
+ *                                                      softmax of those chosen; 0 (or no such record):
+ *                                                      scores are the weights, up to a factor */
 #ifndef SM_TRACE_H
 #define SM_TRACE_H
 
@@ -28,9 +31,9 @@ struct sm_trace {
     void *arg;
     struct sm_trace_shape shape;
 };
-/* bias: of one layer after the other, NULL: zeros. */
+/* bias: of one layer after the other, NULL: zeros; logits: what scores are, see record 4. */
 void sm_trace_begin(struct sm_trace *t, const struct sm_trace_shape *shape,
-                    const float *const *bias);
+                    const float *const *bias, bool logits);
 void sm_trace_token(struct sm_trace *t, uint32_t token);
 void sm_trace_scores(struct sm_trace *t, uint32_t layer, const float *scores);
 void sm_trace_ahead(struct sm_trace *t, uint32_t layer, uint32_t distance, const uint16_t *ids,
@@ -49,6 +52,7 @@ struct sm_trace_data {
     struct sm_trace_shape shape;
     struct sm_trace_layer *layer; /* [n_layers] */
     uint32_t n_tokens;
+    bool logits;                  /* record 4 */
     void *block;                  /* everything above in one allocation */
     size_t block_bytes;
 };

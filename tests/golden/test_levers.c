@@ -50,6 +50,29 @@ static void check(const char *name, smol_params p)
     free(first);
 }
 
+/* Nothing is dropped where all experts are in RAM, nor of those that are kept: lossless bits. */
+static void check_off(void)
+{
+    static const struct way way = {2, 7, SMOL_PREFETCH_AUTO, NULL};
+    static const struct { float bias, swap, drop; unsigned keep, pool; } cases[] = {
+        {0, 0, 0.9f, 4, 8}, {0.3f, 0.5f, 0.9f, 0, 32}, {0, 0, 0, 0, 8}};
+    smol_params p;
+    size_t n_vocab = 0;
+    smol_params_default(&p);
+    float *base = run(&way, p, 12, &n_vocab);
+    for (size_t i = 0; base && i < sizeof cases / sizeof *cases; i++) {
+        p.route_bias = cases[i].bias;
+        p.route_swap = cases[i].swap;
+        p.route_drop = cases[i].drop;
+        p.route_drop_keep = cases[i].keep;
+        float *l = run(&way, p, cases[i].pool, &n_vocab);
+        TAP_OK(l && !memcmp(l, base, N * n_vocab * sizeof *l), "drop %g, %u kept, %u slots: lossless",
+               (double)p.route_drop, p.route_drop_keep, cases[i].pool);
+        free(l);
+    }
+    free(base);
+}
+
 static void check_report(void)
 {
     char path[512];
@@ -63,10 +86,11 @@ static void check_report(void)
     p.route_bias = 0.1f;
     p.route_swap = 0.8f;
     p.route_swap_keep = 2;
+    p.route_drop = 0.1f;
     p.experts_used = 3;
     if (smol_model_open(&m, source_path(path, sizeof path, "models/tiny-moe.gguf"), &p, &err) == SMOL_OK)
         smol_model_stats(m, &s);
-    TAP_OK(s.n_loss_levers == 3, "three levers are reported (%u)", s.n_loss_levers);
+    TAP_OK(s.n_loss_levers == 4, "four levers are reported (%u)", s.n_loss_levers);
     for (unsigned i = 0; i < s.n_loss_levers; i++) printf("# %s\n", s.loss_levers[i]);
     smol_model_free(m);
     p.experts_used = 5;
@@ -101,10 +125,11 @@ static void check_next_block(void)
 /* Levers that look at the pool, and drafts, which change it: never together. */
 static void check_drafts(void)
 {
-    static const struct { float bias, swap, oracle; smol_draft draft; smol_status st; } cases[] = {
-        {0.2f, 0, 0, SMOL_DRAFT_LOOKUP, SMOL_ARG}, {0, 0.8f, 0, SMOL_DRAFT_MTP, SMOL_ARG},
-        {0.2f, 0, 0.5f, SMOL_DRAFT_OFF, SMOL_ARG}, {0.2f, 0, 0, SMOL_DRAFT_AUTO, SMOL_OK},
-        {0, 0, 0, SMOL_DRAFT_AUTO, SMOL_OK},       {0, 0, 0, SMOL_DRAFT_LOOKUP, SMOL_OK}};
+    static const struct { float bias, swap, drop, oracle; smol_draft draft; smol_status st; } cases[] = {
+        {0.2f, 0, 0, 0, SMOL_DRAFT_LOOKUP, SMOL_ARG}, {0, 0.8f, 0, 0, SMOL_DRAFT_MTP, SMOL_ARG},
+        {0.2f, 0, 0, 0.5f, SMOL_DRAFT_OFF, SMOL_ARG}, {0.2f, 0, 0, 0, SMOL_DRAFT_AUTO, SMOL_OK},
+        {0, 0, 0.2f, 0, SMOL_DRAFT_LOOKUP, SMOL_ARG}, {0, 0, 0, 0, SMOL_DRAFT_AUTO, SMOL_OK},
+        {0, 0, 0, 0, SMOL_DRAFT_LOOKUP, SMOL_OK}};
     char path[512];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct sm_engine e;
@@ -113,15 +138,16 @@ static void check_drafts(void)
         smol_params_default(&p);
         p.route_bias = cases[i].bias;
         p.route_swap = cases[i].swap;
+        p.route_drop = cases[i].drop;
         p.draft = cases[i].draft;
         p.draft_oracle = cases[i].oracle;
         p.ctx = 64;
         const smol_status st =
             sm_engine_open(&e, source_path(path, sizeof path, "models/tiny-moe.gguf"), &p, &err);
-        const bool drafts = cases[i].bias == 0 && cases[i].swap <= 0;
+        const bool drafts = cases[i].bias == 0 && cases[i].swap <= 0 && cases[i].drop <= 0;
         TAP_OK(st == cases[i].st && (st != SMOL_OK || (e.n_draft > 0) == drafts),
-               "bias %g, swap %g, drafts %d: %s", (double)cases[i].bias, (double)cases[i].swap,
-               (int)cases[i].draft, st ? err.msg : drafts ? "drafts" : "no drafts");
+               "bias %g, swap %g, drop %g, drafts %d: %s", (double)cases[i].bias,
+               (double)cases[i].swap, (double)cases[i].drop, (int)cases[i].draft, st ? err.msg : drafts ? "drafts" : "no drafts");
         sm_engine_close(&e);
     }
 }
@@ -137,13 +163,23 @@ int main(int argc, char **argv)
     p.route_bias_keep = 2;
     p.policy = "lru";
     check("bias, two kept, lru", p);
+    p.route_bias_range = true;
+    check("bias in ranges, two kept, lru", p);
     smol_params_default(&p);
     p.route_swap = 0.8f;
     p.route_swap_keep = 1;
     check("swap", p);
     smol_params_default(&p);
+    p.route_drop = 0.25f;
+    p.route_drop_keep = 1;
+    check("drop", p);
+    p.route_swap = 0.8f;
+    p.route_bias = 0.1f;
+    check("drop, swap and bias", p);
+    smol_params_default(&p);
     p.experts_used = 3;
     check("fewer experts", p);
+    check_off();
     check_report();
     check_next_block();
     check_drafts();

@@ -9,13 +9,15 @@
 
 /* ---- levers ------------------------------------------------------------------------------------- */
 
+#define GONE 0xffffu
+
 static bool chose(const struct sm_choice *c, const struct sm_lever *l, const uint8_t *held,
                   const float *scores, const uint16_t *want)
 {
     uint16_t ids[SM_CHOICE_USED];
-    sm_choose(c, l, held, scores, ids, c->n_used);
+    const uint32_t n = sm_choose(c, l, held, scores, ids, c->n_used);
     for (uint32_t i = 0; i < c->n_used; i++)
-        if (ids[i] != want[i]) return false;
+        if (i < n ? ids[i] != want[i] : want[i] != GONE) return false;
     return true;
 }
 
@@ -23,7 +25,7 @@ static void test_levers(void)
 {
     static const float scores[8] = {0.9f, 0.1f, 0.5f, 0.45f, 0.3f, 0.8f, 0.2f, 0.44f};
     static const uint8_t held[8] = {0, 1, 0, 1, 0, 0, 0, 1};
-    const struct sm_choice plain = {8, 3, 1, 1, NULL}, grouped = {8, 3, 4, 2, NULL};
+    const struct sm_choice plain = {.n_expert = 8, .n_used = 3}, grouped = {8, 3, 4, 2, .range = 0.8f};
     struct sm_lever l = {0};
     TAP_OK(chose(&plain, &l, held, scores, (uint16_t[]){0, 5, 2}), "no lever: the three best");
     TAP_OK(chose(&grouped, &l, held, scores, (uint16_t[]){0, 5, 4}), "groups 0 and 2 stay");
@@ -41,6 +43,41 @@ static void test_levers(void)
     TAP_OK(chose(&plain, &l, held, scores, (uint16_t[]){3, 7, 2}), "swap at 0.4: 0 and 5 give way");
     l.swap_keep = 2;
     TAP_OK(chose(&plain, &l, held, scores, (uint16_t[]){0, 5, 3}), "the two best never do");
+    l = (struct sm_lever){.bias = 0.5f, .swap = 0.1f, .drop = 0.9f};
+    TAP_OK(chose(&plain, &l, NULL, scores, (uint16_t[]){0, 5, 2}), "no lever where all are in RAM");
+    TAP_OK(sm_choice_range(&plain, scores) == 0.9f - 0.1f, "the range of the scores");
+    l = (struct sm_lever){.bias = 0.75f, .bias_range = true};
+    TAP_OK(chose(&grouped, &l, held, scores, (uint16_t[]){3, 0, 1}), "bias of 0.75 ranges is one of 0.6");
+    TAP_OK(chose(&plain, &l, held, scores, (uint16_t[]){0, 5, 2}), "and none while no range is known");
+}
+
+/* 0.9 : 0.8 : 0.5 are shares of 41, 36 and 23 %. */
+static void test_drop(void)
+{
+    static const float scores[8] = {0.9f, 0.1f, 0.5f, 0.45f, 0.3f, 0.8f, 0.2f, 0.44f};
+    static const uint8_t none[8] = {0}, two[8] = {0, 0, 1}, all[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+    const struct sm_choice plain = {.n_expert = 8, .n_used = 3};
+    struct sm_choice logits = plain;
+    struct sm_lever l = {.drop = 0.25f};
+    logits.logits = true;
+    TAP_OK(chose(&plain, &l, none, scores, (uint16_t[]){0, 5, GONE}), "drop: the lightest goes");
+    TAP_OK(chose(&plain, &l, two, scores, (uint16_t[]){0, 5, 2}), "not when it is in the pool");
+    l.drop = 0.2f;
+    TAP_OK(chose(&plain, &l, none, scores, (uint16_t[]){0, 5, 2}), "nor when its share is enough");
+    l.drop = 1;
+    TAP_OK(chose(&plain, &l, none, scores, (uint16_t[]){0, GONE, GONE}), "the very best stays");
+    TAP_OK(chose(&plain, &l, two, scores, (uint16_t[]){0, 2, GONE}), "what stays keeps its order");
+    TAP_OK(chose(&plain, &l, all, scores, (uint16_t[]){0, 5, 2}), "a full pool: nothing goes");
+    l.drop_keep = 2;
+    TAP_OK(chose(&plain, &l, none, scores, (uint16_t[]){0, 5, GONE}), "nor do the two best");
+    l = (struct sm_lever){.drop = 0.25f}; /* e^0.9 : e^0.8 : e^0.5 are 39, 35 and 26 % */
+    TAP_OK(chose(&logits, &l, none, scores, (uint16_t[]){0, 5, 2}), "logits: shares of their softmax");
+    l.drop = 0.27f;
+    TAP_OK(chose(&logits, &l, none, scores, (uint16_t[]){0, 5, GONE}), "the lightest of them goes");
+    l = (struct sm_lever){.swap = 0.94f}; /* 0.45 for 0.5: e^-0.05 = 0.951 of its weight, not 0.9 */
+    const uint8_t third[8] = {0, 0, 0, 1};
+    TAP_OK(chose(&logits, &l, third, scores, (uint16_t[]){0, 5, 3}) &&
+               chose(&plain, &l, third, scores, (uint16_t[]){0, 5, 2}), "swap compares weights, too");
 }
 
 /* ---- policies ----------------------------------------------------------------------------------- */
@@ -109,7 +146,7 @@ static void write_trace(void)
     const float *const biases[2] = {NULL, bias};
     struct sm_trace t = {.put = put};
     n_bytes = 0;
-    sm_trace_begin(&t, &shape, biases);
+    sm_trace_begin(&t, &shape, biases, true);
     for (unsigned i = 0; i < 2 * TOKENS * N; i++)
         ((float *)scores)[i] = (float)tap_random_below(1000) / 1000;
     for (unsigned i = 0; i < 100; i++) sm_trace_token(&t, i);
@@ -117,7 +154,7 @@ static void write_trace(void)
         for (unsigned i = 0; i < 100; i++) sm_trace_scores(&t, l, scores[l][i]);
     for (unsigned i = 100; i < TOKENS; i++) {
         uint16_t right[K];
-        const struct sm_choice c = {N, K, 1, 1, bias};
+        const struct sm_choice c = {N, K, 1, 1, .bias = bias};
         sm_choose(&c, &(struct sm_lever){0}, NULL, scores[1][i], right, K);
         if (i % 4 == 0) right[1] = right[0] ? 0 : 1;
         sm_trace_token(&t, i);
@@ -135,7 +172,7 @@ static void test_trace(void)
     const bool read = sm_trace_read(&d, bytes, n_bytes, &err) == SMOL_OK;
     TAP_OK(read && d.n_tokens == TOKENS && d.layer[0].n == TOKENS && d.layer[1].n == TOKENS &&
                !memcmp(d.layer[0].score, scores[0], sizeof scores[0]) &&
-               !memcmp(d.layer[1].score, scores[1], sizeof scores[1]) && d.layer[1].bias[7] == 2,
+               !memcmp(d.layer[1].score, scores[1], sizeof scores[1]) && d.layer[1].bias[7] == 2 && d.logits,
            "a trace comes back: %u tokens %s", d.n_tokens, err.msg);
     TAP_OK(read && d.layer[1].ahead[0][99 * K] == 0xffff && d.layer[1].ahead[0][100 * K] != 0xffff &&
                d.layer[1].ahead[1][100 * K] == 0xffff, "expectations stand where they were made");
@@ -162,7 +199,7 @@ static void test_trace(void)
 static unsigned fewest(const struct sm_trace_data *d, uint32_t n_slots, unsigned tokens)
 {
     static unsigned best[1 << N], next[1 << N];
-    const struct sm_choice c = {N, K, 1, 1, d->layer[0].bias};
+    const struct sm_choice c = {N, K, 1, 1, .bias = d->layer[0].bias};
     for (unsigned s = 0; s < 1u << N; s++) best[s] = s ? UINT32_MAX : 0;
     for (unsigned t = 0; t < tokens; t++) {
         uint16_t ids[K];
@@ -210,6 +247,14 @@ static void test_replay(void)
     TAP_OK(ran && r.predictable[0] > 0 && r.foreseen[0] < r.predictable[0] && r.asked[0] >= r.foreseen[0] &&
                r.predictable[1] == 0, "misses foreseen: %u of %u with %u reads",
            (unsigned)r.foreseen[0], (unsigned)r.predictable[0], (unsigned)r.asked[0]);
+    struct sm_replay_result some = {0}, full = {0};
+    struct sm_replay drop = {.policy = sm_policy_find("lru"), .n_slots = 4, .lever = {.drop = 0.48f}};
+    const bool dropped = sm_replay_run(&d, 0, &drop, &some, &err) == SMOL_OK;
+    drop.n_slots = N;
+    TAP_OK(dropped && some.dropped > 10 && some.uses + some.dropped == TOKENS * K &&
+               sm_replay_run(&d, 0, &drop, &full, &err) == SMOL_OK && full.dropped == 0,
+           "a lever leaves %u of %u choices out, none where all have room", (unsigned)some.dropped,
+           TOKENS * K);
     sm_trace_free(&d);
 }
 
@@ -217,6 +262,7 @@ int main(int argc, char **argv)
 {
     tap_init(argc, argv);
     test_levers();
+    test_drop();
     test_lfu();
     test_warm();
     test_trace();

@@ -107,8 +107,11 @@ void sm_model_params(const struct sm_options *o, smol_params *p)
     p->policy = policies[o->policy];
     p->route_bias = o->route_bias.value;
     p->route_bias_keep = o->route_bias.keep;
+    p->route_bias_range = o->route_bias.range;
     p->route_swap = o->route_swap.value;
     p->route_swap_keep = o->route_swap.keep;
+    p->route_drop = o->route_drop.value;
+    p->route_drop_keep = o->route_drop.keep;
     p->experts_used = o->experts_used;
     if (o->trace) {
         p->trace = put_trace;
@@ -165,6 +168,7 @@ static bool write_object(FILE *f, const smol_stats *s)
     sm_json_uint(&j, "pool_slots_per_layer", s->pool_slots_per_layer);
     sm_json_uint(&j, "expert_uses", s->expert_uses);
     sm_json_uint(&j, "expert_misses", s->expert_misses);
+    sm_json_uint(&j, "expert_dropped", s->expert_dropped);
     sm_json_uint(&j, "prefetch_issued", s->prefetch_issued);
     sm_json_uint(&j, "prefetch_used", s->prefetch_used);
     sm_json_uint(&j, "prefetch_wasted_bytes", s->prefetch_wasted_bytes);

@@ -24,7 +24,8 @@ void sm_options_default(struct sm_options *o)
         case SM_OPTION_TEXTS:
         case SM_OPTION_SIZE:
         case SM_OPTION_RATE:
-        case SM_OPTION_PAIR: break; /* zero */
+        case SM_OPTION_PAIR:
+        case SM_OPTION_PAIR_R: break; /* zero */
         }
     }
 }
@@ -53,19 +54,20 @@ static bool set_rate(struct sm_options *o, const char *value)
     return !value[n] || sm_parse_float(value + n + 1, 0, 1e7, &o->flash_us);
 }
 
-/* "X[,J]" */
+/* "X[r][,J]" */
 static bool set_pair(struct sm_option_pair *p, const struct sm_option *t, const char *value)
 {
     char number[32];
     const size_t n = strcspn(value, ",");
+    const bool range = t->kind == SM_OPTION_PAIR_R && n && value[n - 1] == 'r';
     double x = 0;
     int64_t keep = 0;
     if (n >= sizeof number) return false;
     memcpy(number, value, n);
-    number[n] = 0;
+    number[n - range] = 0;
     if (!sm_parse_float(number, t->lo, t->hi, &x)) return false;
     if (value[n] && !sm_parse_int(value + n + 1, 0, 64, &keep)) return false;
-    *p = (struct sm_option_pair){(float)x, (uint32_t)keep};
+    *p = (struct sm_option_pair){(float)x, (uint32_t)keep, range};
     return true;
 }
 
@@ -106,7 +108,8 @@ static bool set_value(struct sm_options *o, const struct sm_option *t, const cha
         return true;
     }
     case SM_OPTION_RATE: return set_rate(o, value);
-    case SM_OPTION_PAIR: return set_pair(field(o, t), t, value);
+    case SM_OPTION_PAIR:
+    case SM_OPTION_PAIR_R: return set_pair(field(o, t), t, value);
     }
     return false;
 }
@@ -125,9 +128,10 @@ static void complain_value(const char *name, const struct sm_option *t, const ch
     case SM_OPTION_SIZE: fprintf(stderr, "a size such as 800M or 1.5G (powers of 1024)\n"); break;
     case SM_OPTION_CHOICE: fprintf(stderr, "one of %s\n", t->choices); break;
     case SM_OPTION_PAIR:
+    case SM_OPTION_PAIR_R:
         fprintf(stderr,
-                "a number from %g to %g, then perhaps a comma and a whole number from 0 to 64\n",
-                t->lo, t->hi);
+                "a number from %g to %g, then perhaps %sa comma and a whole number from 0 to 64\n",
+                t->lo, t->hi, t->kind == SM_OPTION_PAIR_R ? "an r, " : "");
         break;
     case SM_OPTION_RATE: fprintf(stderr, "MB/s or MB/s,microseconds, such as 90,150\n"); break;
     case SM_OPTION_TEXTS:

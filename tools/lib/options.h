@@ -35,7 +35,7 @@ enum { SM_OPT_KV_F32, SM_OPT_KV_F16, SM_OPT_KV_Q8_0 };
 
 enum { SM_OPT_POLICY_LRU, SM_OPT_POLICY_LFU, SM_OPT_POLICY_LFRU };
 
-struct sm_option_pair { float value; uint32_t keep; };
+struct sm_option_pair { float value; uint32_t keep; bool range; /* "Xr" */ };
 
 /* Values of all options, defaults filled in, ranges checked. Strings point into argv. A command
  * reads only what the table gives it. */
@@ -86,7 +86,7 @@ struct sm_options {
     uint32_t n_pool;  /* experts per layer held in RAM */
     uint32_t prefetch; /* layers looked ahead, 0..3; SMOL_PREFETCH_AUTO */
     int policy;        /* SM_OPT_POLICY_LFU by default */
-    struct sm_option_pair route_bias, route_swap; /* D[,J] and R[,J] */
+    struct sm_option_pair route_bias, route_swap, route_drop; /* D[r][,J], R[,J], S[,J] */
     uint32_t experts_used;
     bool no_learn;
     const char *trace;   /* --trace: path */

@@ -111,13 +111,18 @@ const struct sm_option sm_option_table[] = {
            false, "look A layers ahead and read their experts early, 0 to 3; 0: off"),
     {"policy", 0, SM_OPTION_CHOICE, SM_CMD_COMPUTE, AT(policy), 0, 0, SM_OPT_POLICY_LFU, "P",
      "lru|lfu|lfru", "lfu", false, "what a layer's pool keeps"},
-    {"route-bias", 0, SM_OPTION_PAIR, SM_CMD_COMPUTE | SM_CMD_SIMULATE, AT(route_bias), -100, 100,
-     0, "D[,J]", NULL, NULL, false,
-     "prefer experts in the pool by D, except for the J best (changes the answer)"},
+    {"route-bias", 0, SM_OPTION_PAIR_R, SM_CMD_COMPUTE | SM_CMD_SIMULATE, AT(route_bias), -100, 100,
+     0, "D[r][,J]", NULL, NULL, false,
+     "prefer experts in the pool by D (Dr: by D of the range of the scores), except for the J best "
+     "(changes the answer)"},
     {"route-swap", 0, SM_OPTION_PAIR, SM_CMD_COMPUTE | SM_CMD_SIMULATE, AT(route_swap), 0, 1, 0,
      "R[,J]", NULL, NULL, false,
      "a missing expert behind the J best gives way to one in the pool of at least R of its weight "
      "(changes the answer)"},
+    {"route-drop", 0, SM_OPTION_PAIR, SM_CMD_COMPUTE | SM_CMD_SIMULATE, AT(route_drop), 0, 1, 0,
+     "S[,J]", NULL, NULL, false,
+     "leave a missing expert behind the J best out when its share of the weights is below S (changes "
+     "the answer)"},
     NUMBER("experts-used", 0, SM_OPTION_COUNT, PLANNED, experts_used, 1, 64, 0, "N", "the model's",
            false, "experts per token, fewer than the model's (changes the answer)"),
     FLAG("ctx-shift", 0, SM_CMD_CHAT, ctx_shift, false,

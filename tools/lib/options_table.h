@@ -17,7 +17,8 @@ enum sm_option_kind {
     SM_OPTION_FLOAT,  /* float in [lo, hi] */
     SM_OPTION_CHOICE, /* int: index in `choices` */
     SM_OPTION_RATE,   /* "MB/s[,us]" into flash_mb_s and flash_us */
-    SM_OPTION_PAIR    /* struct sm_option_pair "X[,J]", X in [lo, hi], J a small count */
+    SM_OPTION_PAIR,   /* struct sm_option_pair "X[,J]", X in [lo, hi], J a small count */
+    SM_OPTION_PAIR_R  /* the same, or "Xr[,J]" */
 };
 
 struct sm_option {
