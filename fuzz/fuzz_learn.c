@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Learned lists of any content: refused with a sentence, or read, and then written back as they were
  * read. The first two bytes choose the model's shape. */
-#include "infer/learn.h"
+#include "store/learn.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* smol simulate TRACE: what other policies, pool sizes and levers would have missed, with the bound
- * that knows the future, and how many misses the look-ahead saw coming. */
+ * that knows the future, and how many misses the look-ahead saw coming; with a learned list, what
+ * pools of different sizes would. */
 #include "lib/command.h"
 #include "lib/input.h"
 #include "lib/json.h"
 #include "lib/svg.h"
+#include "store/learn.h"
 #include "store/replay.h"
+#include "store/shares.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -23,6 +26,9 @@ struct simulation {
     unsigned n_sizes;
     struct sm_replay_result result[MAX_SIZES][N_LINES]; /* without lever */
     struct sm_replay_result levered[MAX_SIZES][N_LINES];
+    const char *learned; /* list, NULL: none */
+    uint32_t *slots;     /* by the list [MAX_SIZES][n_layers] */
+    struct sm_replay_result shared[MAX_SIZES][N_LINES];
 };
 
 /* Eighths of the experts between the floor and everything, or the one size that was asked for. */
@@ -43,19 +49,47 @@ static bool pick_sizes(struct simulation *s, uint32_t wanted)
     return true;
 }
 
-static smol_status replay(struct simulation *s, const struct sm_lever *lever,
+/* slots: of each layer and size, NULL: all layers alike. */
+static smol_status replay(struct simulation *s, const struct sm_lever *lever, const uint32_t *slots,
                           struct sm_replay_result out[MAX_SIZES][N_LINES], smol_error *err)
 {
     for (unsigned i = 0; i < s->n_sizes; i++) {
         for (unsigned p = 0; p < N_LINES; p++) {
-            const struct sm_replay how = {p ? sm_policy_find(names[p]) : NULL, s->size[i], *lever};
+            struct sm_replay how = {p ? sm_policy_find(names[p]) : NULL, s->size[i], *lever};
             for (uint32_t l = 0; l < s->d.shape.n_layers; l++) {
+                if (slots) how.n_slots = slots[i * s->d.shape.n_layers + l];
                 const smol_status st = sm_replay_run(&s->d, l, &how, &out[i][p], err);
                 if (st != SMOL_OK) return st;
             }
         }
     }
     return SMOL_OK;
+}
+
+/* Slots of each layer by a list of learned uses, as many in all as without it. */
+static smol_status share_slots(struct simulation *s, smol_error *err)
+{
+    const uint32_t n = s->d.shape.n_layers, n_expert = s->d.shape.n_expert;
+    struct sm_share_pool *pools = calloc(n, sizeof *pools);
+    float *uses = calloc((size_t)n * n_expert, sizeof *uses);
+    char *text = NULL;
+    size_t bytes = 0;
+    uint64_t tokens;
+    s->slots = calloc((size_t)MAX_SIZES * n, sizeof *s->slots);
+    smol_status st = pools && uses && s->slots ? SMOL_OK : SM_FAIL(err, NOMEM, "no memory");
+    if (st == SMOL_OK) st = sm_input_read(s->learned, SM_LEARN_BYTES_MAX, &text, &bytes, err);
+    if (st == SMOL_OK) st = sm_learn_parse(text, bytes, n, n_expert, uses, &tokens, err);
+    for (uint32_t l = 0; st == SMOL_OK && l < n; l++)
+        pools[l] = (struct sm_share_pool){1, n_expert, uses + (size_t)l * n_expert};
+    for (unsigned i = 0; st == SMOL_OK && i < s->n_sizes; i++) {
+        const uint32_t floor = s->d.shape.n_used + 1;
+        sm_shares(pools, n, floor < s->size[i] ? floor : s->size[i], (uint64_t)s->size[i] * n,
+                  s->slots + (size_t)i * n);
+    }
+    free(text);
+    free(uses);
+    free(pools);
+    return st;
 }
 
 static double share(uint64_t a, uint64_t b) { return b ? (double)a / (double)b : 0; }
@@ -118,6 +152,21 @@ static void print_levers(const struct simulation *s)
     }
 }
 
+static void print_shared(const struct simulation *s)
+{
+    printf("\nas many slots in all, shared out by %s, %% of uses\npool  ", s->learned);
+    for (unsigned p = 0; p < N_LINES; p++) printf("%8s", names[p]);
+    printf("    slots of each layer\n");
+    for (unsigned i = 0; i < s->n_sizes; i++) {
+        printf("%4u  ", (unsigned)s->size[i]);
+        for (unsigned p = 0; p < N_LINES; p++) printf("%8.2f", 100 * miss(&s->shared[i][p]));
+        printf("   ");
+        for (uint32_t l = 0; l < s->d.shape.n_layers; l++)
+            printf(" %u", (unsigned)s->slots[i * s->d.shape.n_layers + l]);
+        printf("\n");
+    }
+}
+
 static void json_result(struct sm_json *j, const char *name, const struct sm_replay_result *r)
 {
     sm_json_open(j, name, '{');
@@ -152,6 +201,15 @@ static bool print_json(const struct simulation *s)
         if (sm_lever_on(&s->lever)) {
             sm_json_open(&j, "lever", '{');
             for (unsigned p = 1; p < N_LINES; p++) json_result(&j, names[p], &s->levered[i][p]);
+            sm_json_close(&j);
+        }
+        if (s->learned) {
+            sm_json_open(&j, "shared_out", '{');
+            sm_json_open(&j, "slots", '[');
+            for (uint32_t l = 0; l < s->d.shape.n_layers; l++)
+                sm_json_uint(&j, NULL, s->slots[i * s->d.shape.n_layers + l]);
+            sm_json_close(&j);
+            for (unsigned p = 0; p < N_LINES; p++) json_result(&j, names[p], &s->shared[i][p]);
             sm_json_close(&j);
         }
         sm_json_close(&j);
@@ -198,8 +256,11 @@ static int simulate(struct simulation *s, const struct sm_options *o)
         .bias_range = o->route_bias.range, .swap = o->route_swap.value,
         .swap_keep = o->route_swap.keep, .drop = o->route_drop.value,
         .drop_keep = o->route_drop.keep};
-    smol_status st = replay(s, &none, s->result, &err);
-    if (st == SMOL_OK && sm_lever_on(&s->lever)) st = replay(s, &s->lever, s->levered, &err);
+    s->learned = o->learned;
+    smol_status st = replay(s, &none, NULL, s->result, &err);
+    if (st == SMOL_OK && sm_lever_on(&s->lever)) st = replay(s, &s->lever, NULL, s->levered, &err);
+    if (st == SMOL_OK && s->learned) st = share_slots(s, &err);
+    if (st == SMOL_OK && s->learned) st = replay(s, &none, s->slots, s->shared, &err);
     if (st != SMOL_OK) return sm_report(&err);
     if (o->json) {
         if (!print_json(s)) return sm_complain(SM_EXIT_FAILED, "cannot write the result");
@@ -210,6 +271,7 @@ static int simulate(struct simulation *s, const struct sm_options *o)
         print_policies(s);
         print_ahead(s);
         if (sm_lever_on(&s->lever)) print_levers(s);
+        if (s->learned) print_shared(s);
     }
     return o->svg ? draw(s, o->svg) : SM_EXIT_DONE;
 }
@@ -227,6 +289,7 @@ int sm_cmd_simulate(const struct sm_options *o, int argc, char **argv)
     free(bytes);
     const int code = st == SMOL_OK ? simulate(s, o) : sm_report(&err);
     sm_trace_free(&s->d);
+    free(s->slots);
     free(s);
     return code;
 }

@@ -2,7 +2,7 @@
 /* Pools filled from what earlier runs used, and what this run adds. */
 #include "base/log.h"
 #include "infer/engine.h"
-#include "infer/learn.h"
+#include "store/learn.h"
 
 /* The list at `path` into per_1000 [n_pool * n_expert]; false: none, or not for this model. */
 static bool read_learned(const struct sm_engine *e, const char *path, float *per_1000,

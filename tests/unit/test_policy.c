@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Least recently used, by hand: a pool of 3 of 6 experts, two experts a token. */
+/* Least recently used, by hand: a pool of 3 of 6 experts, two experts a token; slots shared out among
+ * pools by what was learned. */
 #include "base/mem.h"
 #include "store/policy.h"
+#include "store/shares.h"
 #include "tap.h"
 
 static bool holds(const struct sm_policy *p, const char *want)
@@ -83,11 +85,62 @@ static void test_model(void)
     }
 }
 
+/* Uses of the n most used experts of a pool of 4. */
+static float best_of(const float *uses, uint32_t n)
+{
+    float sum = 0;
+    bool taken[4] = {false};
+    for (uint32_t i = 0; i < n; i++) {
+        int best = -1;
+        for (int e = 0; e < 4; e++)
+            if (!taken[e] && (best < 0 || uses[e] > uses[best])) best = e;
+        taken[best] = true;
+        sum += uses[best];
+    }
+    return sum;
+}
+
+/* Against every way to share slots out. */
+static void test_shares(void)
+{
+    unsigned n_best = 0, n_within = 0;
+    for (unsigned round = 0; round < 300; round++) {
+        float uses[3][4];
+        uint32_t n[3];
+        const uint32_t total = 3 + round % 10;
+        float most = 0;
+        struct sm_share_pool p[3];
+        for (unsigned i = 0; i < 3; i++) {
+            for (unsigned e = 0; e < 4; e++) uses[i][e] = (float)tap_random_below(9);
+            p[i] = (struct sm_share_pool){10, 4, uses[i]};
+        }
+        sm_shares(p, 3, 1, 10 * total + 9, n);
+        n_within += n[0] + n[1] + n[2] == total && n[0] && n[1] && n[2] && n[0] <= 4 && n[1] <= 4 && n[2] <= 4;
+        for (uint32_t a = 1; a <= 4; a++)
+            for (uint32_t b = 1; b <= 4; b++)
+                for (uint32_t c = 1; c <= 4 && a + b + c <= total; c++) {
+                    const float kept = best_of(uses[0], a) + best_of(uses[1], b) + best_of(uses[2], c);
+                    most = kept > most ? kept : most;
+                }
+        n_best += best_of(uses[0], n[0]) + best_of(uses[1], n[1]) + best_of(uses[2], n[2]) == most;
+    }
+    TAP_OK(n_within == 300, "slots are shared out to the last, one each at least (%u)", n_within);
+    TAP_OK(n_best == 300, "no other way keeps more uses (%u)", n_best);
+    static const float few[2] = {5, 1}, many[2] = {4, 4};
+    const struct sm_share_pool p[2] = {{30, 2, few}, {10, 2, many}};
+    uint32_t n[2];
+    sm_shares(p, 2, 0, 45, n);
+    TAP_OK(n[0] == 0 && n[1] == 2, "by what a byte saves: %u and %u", n[0], n[1]);
+    sm_shares(p, 2, 5, 0, n);
+    TAP_OK(n[0] == 2 && n[1] == 2, "the floor is kept, or one slot for every expert");
+}
+
 int main(int argc, char **argv)
 {
     tap_init(argc, argv);
     test_trace();
     test_model();
+    test_shares();
     TAP_OK(!sm_policy_find("none"), "an unknown policy is unknown");
     return tap_done();
 }

@@ -91,6 +91,7 @@ struct sm_options {
     bool no_learn;
     const char *trace;   /* --trace: path */
     const char *svg;     /* simulate: --svg path */
+    const char *learned; /* simulate: --learned path */
     bool ctx_shift;   /* chat */
     int kv;           /* SM_OPT_KV_F16 by default */
     int draft;        /* SM_OPT_DRAFT_OFF by default */

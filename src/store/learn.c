@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "infer/learn.h"
+#include "store/learn.h"
 
 #include <stdio.h>
 #include <string.h>
