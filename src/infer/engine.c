@@ -168,15 +168,8 @@ static void session_layout(struct sm_engine *e, struct sm_arena *a, uint32_t ctx
     if (e->n_draft) sm_model_hold_layout(e->model, a, e->state, e->n_draft + 1);
 }
 
-static uint64_t dense_bytes_per_token(const struct sm_engine *e)
-{
-    struct sm_store_sizes s;
-    sm_store_sizes(e->store, 1, &s);
-    return s.resident_bytes + s.stream_bytes;
-}
-
 /* Speeds of this device, for the prediction; zeros while unknown. */
-struct speeds { double ram_mb_s, flash_mb_s; };
+struct speeds { double step_us, flash_mb_s, read_us_per_mb; };
 
 static smol_status make_plan(struct sm_engine *e, const smol_params *p, struct speeds speeds,
                              smol_error *err)
@@ -204,10 +197,10 @@ static smol_status make_plan(struct sm_engine *e, const smol_params *p, struct s
         .ahead_insist = e->ahead_depth != SM_AHEAD_AUTO,
         .ctx_user = p->ctx, .chunk_user = e->stream_chunk ? e->stream_chunk : p->chunk,
         .pool_user = p->pool, .readers_user = p->readers ? p->readers : e->flash.n_readers,
-        .dense_bytes_per_token = dense_bytes_per_token(e),
         .expert_bytes_per_token =
             pool ? (uint64_t)n_pools * m->hp.n_used * pool->expert_file_bytes : 0,
-        .ram_mb_s = speeds.ram_mb_s, .flash_mb_s = speeds.flash_mb_s,
+        .step_us = speeds.step_us, .flash_mb_s = speeds.flash_mb_s,
+        .read_us_per_mb = speeds.read_us_per_mb, .n_cores = sm_cores_allowed(),
         .miss_learned = sm_engine_miss_learned, .miss_arg = e};
     if (in.n_threads > 64) in.n_threads = 64;
     e->plan.n_threads = in.n_threads;
@@ -287,6 +280,29 @@ static void fill_info(struct sm_engine *e)
     (void)snprintf(o->note, sizeof o->note, "%s", p->note);
 }
 
+/* Reads as the pager makes them: one part of an expert after the other, packed on the way. What the
+ * device profile says holds for pieces of the size it found; smaller ones are slower. */
+static void measure(struct sm_engine *e, const smol_params *p, struct speeds *speeds)
+{
+    struct sm_measure_reads how = {0};
+    speeds->step_us = sm_measure_step(&e->kern, e->pool, e->store, e->model->hp.n_used,
+                                      e->plan.total_bytes / 8);
+    if (e->plan.experts_resident && !e->plan.stream_bytes) return;
+    if (!e->plan.experts_resident) {
+        const struct sm_expert_shape *gate = &sm_store_pool(e->store, 0)->gate;
+        how.piece_bytes = (size_t)gate->file_bytes;
+        if (gate->x8 && !sm_store_next(e->store, NULL)->info->place) how.kern = &e->kern; /* no pack */
+        how.type = gate->type;
+        how.n_in = gate->n_in;
+    }
+    sm_measure_flash(e->gguf, e->plan.n_readers, &how);
+    speeds->flash_mb_s = how.mb_s;
+    speeds->read_us_per_mb = how.cpu_us_per_mb;
+    if (e->flash.device && (!how.piece_bytes || how.piece_bytes >= e->flash.piece_bytes))
+        speeds->flash_mb_s = e->flash.mb_s;
+    if (p->flash_mb_s > 0 && p->flash_mb_s < speeds->flash_mb_s) speeds->flash_mb_s = p->flash_mb_s;
+}
+
 /* Plan, start the threads, measure, and plan again with the speeds: the same homes, now with a
  * prediction. */
 static smol_status plan_and_measure(struct sm_engine *e, const smol_params *p, smol_error *err)
@@ -311,12 +327,7 @@ static smol_status plan_and_measure(struct sm_engine *e, const smol_params *p, s
         return st;
     }
     SM_TRY(sm_pool_new(&e->pool, e->plan.n_threads, err));
-    speeds.ram_mb_s = sm_measure_weights(&e->kern, e->pool, e->plan.total_bytes / 8);
-    if (!e->plan.experts_resident || e->plan.stream_bytes) {
-        speeds.flash_mb_s =
-            e->flash.device ? e->flash.mb_s : sm_measure_flash(e->gguf, e->plan.n_readers);
-        if (p->flash_mb_s > 0 && p->flash_mb_s < speeds.flash_mb_s) speeds.flash_mb_s = p->flash_mb_s;
-    }
+    measure(e, p, &speeds);
     st = make_plan(e, p, speeds, err);
     fill_info(e);
     return st;

@@ -7,12 +7,22 @@
 #include "gguf/gguf.h"
 #include "kern/kern.h"
 #include "plat/plat.h"
+#include "store/store.h"
 
-/* 10^6 bytes of quantised weights a second that all workers of `pool` multiply from RAM, decoding
- * one token. Uses at most max_bytes of memory while it runs; 0 when there is none. */
-double sm_measure_weights(const struct sm_kern *k, struct sm_pool *pool, uint64_t max_bytes);
-/* 10^6 bytes a second that n_readers threads read from the model's files, directly, in pieces of
- * 1 MiB at scattered places. At most about 40 ms; 0 when nothing could be read. */
-double sm_measure_flash(const struct sm_gguf *g, unsigned n_readers);
+/* Microseconds that the products of one decoding step take with everything in RAM, from the declared
+ * weights of `store` and n_used experts of each pool; their values are made up, of max_bytes at most.
+ * Large models are measured in part. 0 when there is no memory for it. */
+double sm_measure_step(const struct sm_kern *k, struct sm_pool *pool, struct sm_store *store,
+                       uint32_t n_used, uint64_t max_bytes);
+
+struct sm_measure_reads {
+    size_t piece_bytes;          /* 0 or more than 1 MiB: 1 MiB */
+    const struct sm_kern *kern;  /* pack what was read into kernel layout; NULL: as it is */
+    uint32_t type, n_in;         /* of the rows that are packed */
+    double mb_s;                 /* out: 10^6 bytes a second, 0 when nothing could be read */
+    double cpu_us_per_mb;        /* out: time of a core that 10^6 bytes take meanwhile */
+};
+/* n_readers threads read from the model's files, directly, at scattered places; at most about 40 ms. */
+void sm_measure_flash(const struct sm_gguf *g, unsigned n_readers, struct sm_measure_reads *how);
 
 #endif

@@ -81,6 +81,7 @@ unsigned sm_cores_fast(void);
 /* ---- time and memory ---------------------------------------------------------------------- */
 
 uint64_t sm_now_ns(void);          /* monotonic */
+uint64_t sm_thread_cpu_ns(void);   /* that the calling thread has run */
 void sm_sleep_ns(uint64_t ns);
 size_t sm_page_bytes(void);
 

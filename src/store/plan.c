@@ -205,17 +205,17 @@ static bool try_paged(const struct sm_plan_input *in, struct sm_plan *p, const s
     return false;
 }
 
-/* Misses: from what earlier runs used, where that is known. Else those of least-recently-used pools: on
- * the trained tiny-moe they follow (1 - f)^1.5, f being the share of the experts that has a slot, to
- * half a point: f = 1/4, 3/8, 1/2, 3/4 give 65, 49, 35 and 12.5 % where 64.5, 49.4, 35.3 and 12.1 %
- * were counted. */
+/* Misses: from what earlier runs used, where that is known. Else those of pools by decayed use: on the
+ * trained tiny-moe they follow (1 - f)^1.8, f being the share of the experts that has a slot, to half a
+ * point: f = 1/4, 3/8, 1/2, 3/4 give 59.6, 42.9, 28.7 and 8.2 % where 59.2, 42.8, 28.9 and 8.8 % were
+ * counted (least recently used: (1 - f)^1.5). */
 static double predict_misses(const struct sm_plan_input *in, const struct sm_plan *p)
 {
     if (p->experts_resident || !p->n_expert) return 0;
     const double known = in->miss_learned ? in->miss_learned(in->miss_arg, p->n_slots) : -1;
     if (known >= 0) return known < 1 ? known : 1;
     const double left = 1.0 - (double)p->n_slots / (double)p->n_expert;
-    return left > 0 ? sm_pow(left, 1.5) : 0;
+    return left > 0 ? sm_pow(left, 1.8) : 0;
 }
 
 /* Compute is taken as bound by memory. How far reads hide behind it, or it behind them, is that of a
@@ -225,13 +225,14 @@ static void predict(const struct sm_plan_input *in, struct sm_plan *p)
 {
     p->miss_predicted = predict_misses(in, p);
     const bool reads = !p->experts_resident || p->stream_bytes;
-    if (in->ram_mb_s <= 0 || (reads && in->flash_mb_s <= 0)) return;
-    const double bytes = (double)in->dense_bytes_per_token + (double)in->expert_bytes_per_token;
-    double compute = bytes / in->ram_mb_s;
+    if (in->step_us <= 0 || (reads && in->flash_mb_s <= 0)) return;
+    const double missed = p->experts_resident ? 0
+                                              : p->miss_predicted * (double)in->expert_bytes_per_token;
+    double compute = in->step_us;
+    if (in->n_cores && p->n_threads >= in->n_cores) compute += missed * 1e-6 * in->read_us_per_mb;
     if (p->stream_bytes && (double)p->stream_bytes / in->flash_mb_s > compute)
         compute = (double)p->stream_bytes / in->flash_mb_s; /* computing goes on behind the reads */
-    const double flash = p->experts_resident ? 0 : p->miss_predicted *
-                         (double)in->expert_bytes_per_token / in->flash_mb_s;
+    const double flash = missed > 0 ? missed / in->flash_mb_s : 0;
     double us = compute;
     if (flash > compute) us = flash + (p->ahead ? 0.45 : 0.9) * compute;
     else us += (p->ahead ? 0.1 : 0.5) * flash;

@@ -65,9 +65,11 @@ struct sm_plan_input {
     unsigned readers_user;       /* 0: default */
 
     /* For the prediction; zeros where unknown: then tok_s_predicted is 0. */
-    uint64_t dense_bytes_per_token;  /* resident weights touched by one token */
     uint64_t expert_bytes_per_token; /* file bytes of the experts one token uses */
-    double ram_mb_s, flash_mb_s;     /* 10^6 bytes a second */
+    double step_us;                  /* a token with everything in RAM */
+    double flash_mb_s;               /* 10^6 bytes a second, as experts are read */
+    double read_us_per_mb;           /* time of a core that 10^6 bytes of reads take */
+    unsigned n_cores;                /* 0: enough for all threads */
     /* Share of expert uses that miss with so many slots, from what earlier runs used; < 0: unknown.
      * NULL: nothing is known. */
     double (*miss_learned)(void *arg, uint32_t n_slots);

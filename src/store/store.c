@@ -375,6 +375,12 @@ out:
     return st;
 }
 
+const struct sm_weight *sm_store_next(const struct sm_store *s, const struct sm_weight *w)
+{
+    const struct sm_weight_node *n = w ? ((const struct sm_weight_node *)(const void *)w)->next : s->first;
+    return n ? &n->w : NULL;
+}
+
 uint32_t sm_store_n_pools(const struct sm_store *s) { return s->n_pools; }
 
 const struct sm_pool_info *sm_store_pool(const struct sm_store *s, uint32_t pool)

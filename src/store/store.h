@@ -55,6 +55,9 @@ SM_NODISCARD smol_status sm_store_add(struct sm_store *s, const struct sm_tensor
                                       enum sm_home home, const struct sm_weight **out,
                                       smol_error *err);
 
+/* The weights in the order they were declared; NULL: the first, and after the last. */
+const struct sm_weight *sm_store_next(const struct sm_store *s, const struct sm_weight *w);
+
 /* The expert matrices of one MoE layer: 3-D {n_in, n_out, n_expert}. Either gate and up, or one
  * fused gate_up (gate rows first; then up == NULL). Biases {n_out, n_expert} F32 or NULL; they live
  * in the slots beside their matrices. Returns the pool index (0, 1, … in order). */

@@ -61,6 +61,28 @@ static void check_learned(void)
     sm_engine_close(&e);
 }
 
+/* The speed is predicted in RAM and paged, a slow flash makes it slower. */
+static void check_speed(void)
+{
+    static const struct { unsigned pool; double flash; } cases[] = {{0, 0}, {12, 0}, {12, 1}};
+    char path[512];
+    double speed[3] = {0};
+    smol_error err = {0};
+    for (unsigned i = 0; i < 3; i++) {
+        smol_params p;
+        smol_plan plan = {0};
+        smol_params_default(&p);
+        p.pool = cases[i].pool;
+        p.flash_mb_s = cases[i].flash;
+        p.ctx = 64;
+        if (smol_plan_file(source_path(path, sizeof path, tiny), &p, &plan, &err) == SMOL_OK)
+            speed[i] = plan.predicted_tok_s;
+    }
+    TAP_OK(speed[0] > 1 && speed[0] < 1e6 && speed[1] > 0, "%.1f tokens/s in RAM, %.1f paged %s", speed[0],
+           speed[1], err.msg);
+    TAP_OK(speed[2] > 0 && speed[2] < speed[1], "%.2f from a flash of 1 MB/s", speed[2]);
+}
+
 static void check_order(const char *model)
 {
     char path[512], name[128];
@@ -97,6 +119,7 @@ int main(int argc, char **argv)
                                          "deepseek2", "lfm2moe", "qwen35",
                                          "qwen35moe", "bailingmoe3", "bailingmoe3-k256"};
     tap_init(argc, argv);
+    check_speed();
     check_learned();
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) check_order(models[i]);
     return tap_done();

@@ -70,7 +70,7 @@ static void test_paged(void)
     TAP_IS_INT(sum_items(&p), p.total_bytes, "the items sum to the total");
     TAP_IS_INT(p.n_readers, 3, "default readers");
     TAP_OK(!p.experts_resident && strstr(p.note, "context lowered to 2048"), "note: %s", p.note);
-    TAP_OK(p.miss_predicted > 0.83 && p.miss_predicted < 0.85, "miss estimate %f",
+    TAP_OK(p.miss_predicted > 0.80 && p.miss_predicted < 0.82, "miss estimate %f",
            p.miss_predicted);
 
     in = ling(700 * MIB); /* shared 295: 1/8 is 36.9, chunk 512 beyond the least is 49.2 */
@@ -170,11 +170,10 @@ static void test_dense_and_uneven(void)
     struct sm_plan_input in = ling(325 * MIB + 160 * MIB + 50 * MIB);
     in.n_pools = 0;
     in.n_expert_used = 0;
-    in.dense_bytes_per_token = 300 * MIB;
-    in.ram_mb_s = 10000;
+    in.step_us = 31457.28;
     TAP_OK(sm_plan_make(&in, &p, NULL) == SMOL_OK && p.experts_resident && p.n_slots == 0 &&
                p.ctx == 4096 && p.chunk == 512, "a dense model");
-    TAP_OK(p.tok_s_predicted > 31.7 && p.tok_s_predicted < 31.9, "%.2f tok/s from memory speed",
+    TAP_OK(p.tok_s_predicted > 31.7 && p.tok_s_predicted < 31.9, "%.2f tok/s from the time of a step",
            p.tok_s_predicted);
     in.budget_bytes = 325 * MIB + 80 * MIB + 4 * MIB;
     TAP_OK(sm_plan_make(&in, &p, NULL) == SMOL_OK && p.ctx == 2048 && p.chunk == 32,
@@ -226,9 +225,8 @@ static void test_prediction(void)
     struct sm_plan p = {0};
     struct sm_plan_input in = ling(1000 * MIB);
     double share = 0.1;
-    in.dense_bytes_per_token = 300000000;
     in.expert_bytes_per_token = 150000000;
-    in.ram_mb_s = 4500; /* 100 ms */
+    in.step_us = 100000;
     in.flash_mb_s = 250;
     in.miss_learned = share_of;
     in.miss_arg = &share; /* 15 MB: 60 ms */
