@@ -257,6 +257,12 @@ const struct sm_jval *sm_jinja_arg(const struct sm_jargs *a, unsigned i, const c
     return NULL;
 }
 
+bool sm_jinja_arg_flag(const struct sm_jargs *a, unsigned i, const char *name)
+{
+    const struct sm_jval *v = sm_jinja_arg(a, i, name);
+    return v && sm_jinja_truth(v);
+}
+
 smol_status sm_jinja_arg_int(struct sm_jinja *j, const struct sm_jargs *a, unsigned i,
                              const char *name, int64_t fallback, int64_t *out)
 {

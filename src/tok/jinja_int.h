@@ -129,6 +129,7 @@ struct sm_jargs {
 };
 /* The i-th positional or the named argument; NULL: not given. */
 const struct sm_jval *sm_jinja_arg(const struct sm_jargs *a, unsigned i, const char *name);
+bool sm_jinja_arg_flag(const struct sm_jargs *a, unsigned i, const char *name); /* given and true */
 SM_NODISCARD smol_status sm_jinja_arg_int(struct sm_jinja *j, const struct sm_jargs *a, unsigned i,
                                           const char *name, int64_t fallback, int64_t *out);
 /* Give a target (name, tuple, namespace attribute) a value. */
@@ -164,8 +165,13 @@ SM_NODISCARD smol_status sm_jinja_run(struct sm_jinja *j, const struct sm_jnode 
 SM_NODISCARD smol_status sm_jinja_call_macro(struct sm_jinja *j, const struct sm_jcall *c,
                                              const struct sm_jargs *args, struct sm_jval *out);
 
-/* ---- jinja_filters.c, jinja_tests.c, jinja_methods.c, jinja_functions.c ---- */
+/* ---- jinja_filters.c, jinja_list_filters.c, jinja_tests.c, jinja_methods.c, jinja_functions.c
+ * ---- */
 
+typedef smol_status (*sm_jinja_filter_fn)(struct sm_jinja *j, const struct sm_jval *v,
+                                          const struct sm_jargs *args, struct sm_jval *out);
+/* A filter of lists and dictionaries; NULL: it is none. */
+sm_jinja_filter_fn sm_jinja_list_filter(const char *name);
 SM_NODISCARD smol_status sm_jinja_filter(struct sm_jinja *j, const char *name,
                                          const struct sm_jval *v, const struct sm_jargs *args,
                                          struct sm_jval *out);
