@@ -117,22 +117,42 @@ def descriptors(s):
     return len(os.listdir(f"/proc/{s.p.pid}/fd"))
 
 
-def test_long_answer():
-    """An answer takes longer than any limit on silence."""
+def keep_alive(s, seconds):
+    """Quick requests on one connection; how many were answered on it."""
+    c = http.client.HTTPConnection("127.0.0.1", s.port, timeout=30)
+    n, until_ = 0, time.monotonic() + seconds
+    try:
+        while time.monotonic() < until_:
+            c.request("GET", "/health")
+            n += c.getresponse().read() == b'{"status":"ok"}\n'
+            time.sleep(0.2)
+    except (OSError, http.client.HTTPException) as e:
+        return f"{e!r} after {n} answers"
+    finally:
+        c.close()
+    return n
+
+
+def test_long():
+    """What takes longer than any limit on silence: an answer, a connection that is used again."""
     with Server(smol_argument(), "--pool", "5", "--flash-limit", "1") as s:
-        k = s.open_slow()
+        k, kept = s.open_slow(), []
+        thread = threading.Thread(target=lambda: kept.append(keep_alive(s, 40)))
+        thread.start()
         start, last = time.monotonic(), 0.0
         while time.monotonic() - start < 40:
             if not k.recv(65536):
                 break
             last = time.monotonic() - start
+        thread.join()
         tap.ok(last > 35, f"an answer still comes after {last:.0f} s")
+        tap.ok(isinstance(kept[0], int) and kept[0] > 20, "a connection in use is not ended", kept)
         k.close()
 
 
 def main():
     global end
-    test_long_answer()
+    test_long()
     with Server(smol_argument(), "--memory", str(BUDGET), "--queue", "16", "--ctx", "256") as s:
         s.chat()
         before = descriptors(s)

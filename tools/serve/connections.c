@@ -119,6 +119,7 @@ static void on_output(struct evbuffer *out, const struct evbuffer_cb_info *info,
     struct connection *k = arg;
     struct sm_connections *c = k->all;
     (void)out;
+    if (info->n_added) k->ns_reading = 0; /* quick answers come and go between two sweeps */
     if (k->surplus) return;
     c->output_bytes += info->n_added;
     c->output_bytes -= info->n_deleted;
