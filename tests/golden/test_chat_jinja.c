@@ -8,6 +8,7 @@
 #include "tok/chat_template.h"
 #include "tok/jinja.h"
 #include "tok/reasoning.h"
+#include "tok/unicode.h"
 #include "tok_fixture.h"
 
 #include <stdbool.h>
@@ -224,6 +225,7 @@ static void test_steps(void)
     for (int i = 0; many && i < 3000; i++)
         at += (size_t)snprintf(many + at, 32, "{%% set a%d = 1 %%}", i);
     smol_error err = {0};
+    out = NULL; /* freed above */
     TAP_OK(many && render(many, "{}", &out, &err) == SMOL_LIMIT, "3000 names: %s", err.msg);
     free(out);
     free(many);
@@ -405,20 +407,13 @@ struct parts {
     bool split; /* a piece began or ended inside a character */
 };
 
-/* Bytes of the character that this one begins, 0: it is inside one. */
-static size_t char_bytes(char c)
-{
-    const uint8_t b = (uint8_t)c;
-    return b < 0x80 ? 1 : b < 0xc0 ? 0 : b < 0xe0 ? 2 : b < 0xf0 ? 3 : 4;
-}
-
 static bool collect(void *arg, bool reasoning, const char *bytes, size_t n)
 {
     struct parts *p = arg;
     const size_t at = strlen(p->text[reasoning]);
     for (size_t i = 0, k; i < n && !p->split; i += k) {
-        k = char_bytes(bytes[i]);
-        p->split = !k || k > n - i;
+        k = sm_utf8_length((const uint8_t *)bytes + i, n - i, false);
+        p->split = !k;
     }
     (void)snprintf(p->text[reasoning] + at, sizeof p->text[0] - at, "%.*s", (int)n, bytes);
     return true;
@@ -454,7 +449,8 @@ static void test_reasoning(void)
             sm_reasoning_begin(&r, t[i].inside);
             for (size_t at = 0, k; at < n; at += k) { /* `step` whole characters */
                 k = 0;
-                for (size_t c = 0; c < step && at + k < n; c++) k += char_bytes(t[i].text[at + k]);
+                for (size_t c = 0; c < step && at + k < n; c++)
+                    k += sm_utf8_length((const uint8_t *)t[i].text + at + k, n - at - k, false);
                 (void)sm_reasoning_put(&r, t[i].text + at, k, collect, &p);
             }
             (void)sm_reasoning_end(&r, collect, &p);
