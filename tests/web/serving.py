@@ -9,32 +9,12 @@ import socket
 import subprocess
 import sys
 import threading
-import time
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from tap import Tap, smol_argument, until  # noqa: E402,F401
 
 ROOT = os.path.abspath(os.environ.get("SMOL_SRC", "."))
 MODEL = os.path.join(ROOT, "models/tiny-moe.gguf")
-
-
-class Tap:
-    def __init__(self):
-        self.n = self.failed = 0
-
-    def ok(self, good, name, remark=None):
-        self.n += 1
-        self.failed += not good
-        print(f"{'' if good else 'not '}ok {self.n} - {name}", flush=True)
-        if not good and remark is not None:
-            for line in str(remark)[:2000].split("\n"):
-                print(f"#   {line}", flush=True)
-        return good
-
-    def skip(self, name, reason):
-        self.n += 1
-        print(f"ok {self.n} - {name} # SKIP {reason}", flush=True)
-
-    def done(self):
-        print(f"1..{self.n}")
-        return 1 if self.failed or not self.n else 0
 
 
 class Server:
@@ -145,16 +125,3 @@ class Server:
         s.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: "
                   + str(len(body)).encode() + b"\r\n\r\n" + body)
         return s
-
-
-def until(condition, seconds=10):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.05)
-    return False
-
-
-def smol_argument():
-    return os.path.abspath(sys.argv[sys.argv.index("--smol") + 1])
