@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <string.h>
 
 #ifndef SMOL_VERSION
@@ -54,29 +53,6 @@ static const struct sm_command commands[] = {
      sm_cmd_simulate, SM_CMD_SIMULATE, 1, 1, "no trace given"},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
-
-int sm_complain(int exit_code, const char *fmt, ...)
-{
-    va_list ap;
-    fputs("smol: ", stderr);
-    va_start(ap, fmt);
-    (void)vfprintf(stderr, fmt, ap);
-    va_end(ap);
-    fputc('\n', stderr);
-    return exit_code;
-}
-
-int sm_report(const smol_error *err)
-{
-    const char *text = err->msg[0] ? err->msg : smol_status_text(err->code);
-    const int code = err->code == SMOL_NOMEM ? SM_EXIT_NOMEM
-                     : err->code == SMOL_ARG ? SM_EXIT_USAGE
-                                             : SM_EXIT_FAILED;
-    /* most sentences about files name the byte themselves */
-    if (err->code != SMOL_OK && err->at != UINT64_MAX && !strstr(text, "byte "))
-        return sm_complain(code, "%s (at byte %llu)", text, (unsigned long long)err->at);
-    return sm_complain(code, "%s", text);
-}
 
 static const struct sm_command *find(const char *name)
 {

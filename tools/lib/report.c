@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* What a command says when it fails. */
+#include "lib/command.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+int sm_complain(int exit_code, const char *fmt, ...)
+{
+    va_list ap;
+    fputs("smol: ", stderr);
+    va_start(ap, fmt);
+    (void)vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    fputc('\n', stderr);
+    return exit_code;
+}
+
+int sm_report(const smol_error *err)
+{
+    const char *text = err->msg[0] ? err->msg : smol_status_text(err->code);
+    const int code = err->code == SMOL_NOMEM ? SM_EXIT_NOMEM
+                     : err->code == SMOL_ARG ? SM_EXIT_USAGE
+                                             : SM_EXIT_FAILED;
+    /* most sentences about files name the byte themselves */
+    if (err->code != SMOL_OK && err->at != UINT64_MAX && !strstr(text, "byte "))
+        return sm_complain(code, "%s (at byte %llu)", text, (unsigned long long)err->at);
+    return sm_complain(code, "%s", text);
+}
