@@ -49,7 +49,8 @@ json_t *sm_field_get(json_t *o, const char *name)
 
 bool sm_field_bool(json_t *o, const char *name, bool *out, struct sm_refusal *e)
 {
-    const json_t *v = sm_field_get(o, name);
+    const char *dot = strrchr(name, '.');
+    const json_t *v = sm_field_get(o, dot ? dot + 1 : name);
     if (!v) return true;
     if (!json_is_boolean(v)) return wrong_type(e, name, "true or false", v);
     *out = json_is_true(v);
@@ -132,4 +133,13 @@ bool sm_fields_known(json_t *o, const char *const *names, const char *where, str
         return sm_refuse(e, 400, "unknown_parameter", at, "unknown parameter: '%s'", at);
     }
     return true;
+}
+
+bool sm_field_object(json_t *o, const char *name, const char *const *names, json_t **out,
+                     struct sm_refusal *e)
+{
+    *out = sm_field_get(o, name);
+    if (!*out) return true;
+    if (!json_is_object(*out)) return wrong_type(e, name, "an object", *out);
+    return sm_fields_known(*out, names, name, e);
 }

@@ -6,6 +6,7 @@
 
 #include "request.h"
 
+/* The name may have a path in front, for the refusal: "stream_options.include_usage". */
 bool sm_field_bool(json_t *o, const char *name, bool *out, struct sm_refusal *e);
 bool sm_field_int(json_t *o, const char *name, int64_t lo, int64_t hi, int64_t *out,
                   struct sm_refusal *e);
@@ -21,5 +22,8 @@ bool sm_field_ids(json_t *v, const char *name, int32_t n_vocab, int32_t **ids, s
                   struct sm_refusal *e);
 /* Every member of o must be in the NULL-ended list. */
 bool sm_fields_known(json_t *o, const char *const *names, const char *where, struct sm_refusal *e);
+/* The member as an object with no members but those; *out is NULL when it is absent or null. */
+bool sm_field_object(json_t *o, const char *name, const char *const *names, json_t **out,
+                     struct sm_refusal *e);
 
 #endif

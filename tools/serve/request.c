@@ -258,42 +258,33 @@ static bool read_logprobs(struct sm_request *r, struct sm_refusal *e)
 static bool read_stream(struct sm_request *r, struct sm_refusal *e)
 {
     static const char *const names[] = {"include_usage", "include_obfuscation", NULL};
-    json_t *o = sm_field_get(r->root, "stream_options");
+    static const char noise_name[] = "stream_options.include_obfuscation";
+    json_t *o;
     bool noise = false;
-    if (!sm_field_bool(r->root, "stream", &r->stream, e)) return false;
-    if (!o) return true;
-    if (!json_is_object(o))
-        return sm_refuse(e, 400, "invalid_type", "stream_options",
-                         "stream_options must be an object, not %s", sm_json_kind(o));
-    if (!r->stream)
+    if (!sm_field_bool(r->root, "stream", &r->stream, e) ||
+        !sm_field_object(r->root, "stream_options", names, &o, e))
+        return false;
+    if (o && !r->stream)
         return sm_refuse(e, 400, "invalid_value", "stream_options",
                          "stream_options needs stream to be true");
-    if (!sm_fields_known(o, names, "stream_options", e)) return false;
-    if (!sm_field_bool(o, "include_obfuscation", &noise, e)) return false;
+    if (!sm_field_bool(o, noise_name, &noise, e)) return false;
     if (noise)
-        return sm_refuse(e, 400, "unsupported_parameter", "stream_options.include_obfuscation",
-                         "'stream_options.include_obfuscation' is not supported by this server");
-    return sm_field_bool(o, "include_usage", &r->include_usage, e);
+        return sm_refuse(e, 400, "unsupported_parameter", noise_name,
+                         "'%s' is not supported by this server", noise_name);
+    return sm_field_bool(o, "stream_options.include_usage", &r->include_usage, e);
 }
 
 /* What the model's template is told beside the conversation. */
 static bool read_template(struct sm_request *r, struct sm_refusal *e)
 {
     static const char *const names[] = {"enable_thinking", NULL};
-    static const char at[] = "chat_template_kwargs";
-    static const char thinking[] = "chat_template_kwargs.enable_thinking";
-    json_t *o = sm_field_get(r->root, at);
+    json_t *o;
+    bool on = false;
     r->thinking = -1;
-    if (!o) return true;
-    if (!json_is_object(o))
-        return sm_refuse(e, 400, "invalid_type", at, "%s must be an object, not %s", at,
-                         sm_json_kind(o));
-    if (!sm_fields_known(o, names, at, e)) return false;
-    const json_t *v = sm_field_get(o, names[0]);
-    if (v && !json_is_boolean(v))
-        return sm_refuse(e, 400, "invalid_type", thinking, "%s must be true or false, not %s",
-                         thinking, sm_json_kind(v));
-    if (v) r->thinking = json_is_true(v);
+    if (!sm_field_object(r->root, "chat_template_kwargs", names, &o, e) ||
+        !sm_field_bool(o, "chat_template_kwargs.enable_thinking", &on, e))
+        return false;
+    if (sm_field_get(o, names[0])) r->thinking = on;
     return true;
 }
 
