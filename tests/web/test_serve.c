@@ -14,10 +14,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static void put(struct sm_queue_item *i, const char *client)
+/* "client" or "client/user" */
+static void put(struct sm_queue_item *i, const char *who)
 {
+    const size_t n = strcspn(who, "/");
     *i = (struct sm_queue_item){0};
-    (void)snprintf(i->client, sizeof i->client, "%s", client);
+    (void)snprintf(i->client, sizeof i->client, "%.*s", (int)n, who);
+    (void)snprintf(i->user, sizeof i->user, "%s", who[n] ? who + n + 1 : "");
 }
 
 static bool push(struct sm_queue *q, struct sm_queue_item *i, const char *client)
@@ -60,6 +63,36 @@ static void test_full(void)
     put(&a[2], "a");
     TAP_OK(!sm_queue_push(&q, &a[2], &out), "nor for itself");
     TAP_OK(q.n == 3 && sm_queue_pop(&q) == &a[0] && sm_queue_pop(&q) == &b[0], "the rest stays");
+}
+
+/* A client that names users: fair among them, and no more for the client than for another. */
+static void test_users(void)
+{
+    struct sm_queue q;
+    struct sm_queue_item a[6], b[2], *out;
+    sm_queue_init(&q, 6);
+    static const char *const who[] = {"a/1", "a/2", "a/3", "a/1"};
+    for (int i = 0; i < 4; i++) (void)push(&q, &a[i], who[i]);
+    (void)push(&q, &b[0], "b");
+    (void)push(&q, &b[1], "b");
+    struct sm_queue_item *const want[] = {&a[0], &b[0], &a[1], &b[1], &a[2], &a[3]};
+    bool good = true;
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) good &= sm_queue_pop(&q) == want[i];
+    TAP_OK(good, "clients take turns, and so do a client's users");
+    for (int i = 0; i < 6; i++) {
+        char name[8];
+        (void)snprintf(name, sizeof name, "a/%d", i);
+        (void)push(&q, &a[i], name);
+    }
+    put(&b[0], "b");
+    TAP_OK(sm_queue_push(&q, &b[0], &out) && out == &a[5], "many users keep no other client out");
+    TAP_OK(sm_queue_pop(&q) == &b[0], "nor does it wait for all of them");
+    for (int i = 0; i < 5; i++) (void)sm_queue_pop(&q);
+    for (int i = 0; i < 6; i++) (void)push(&q, &a[i], i < 4 ? "a/x" : "a/y");
+    put(&b[0], "a/z");
+    TAP_OK(sm_queue_push(&q, &b[0], &out) && out == &a[3], "a full line is shared among users too");
+    put(&b[1], "a/x");
+    TAP_OK(!sm_queue_push(&q, &b[1], &out), "the greedy user gets no more");
 }
 
 /* Many clients, more than the history remembers: everybody is served, none twice. */
@@ -138,17 +171,6 @@ static void test_json_limit(void)
     free(body);
 }
 
-/* What the program has beside its commands. */
-int sm_complain(int exit_code, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    (void)vfprintf(stderr, fmt, ap);
-    va_end(ap);
-    return exit_code;
-}
-int sm_report(const smol_error *err) { return sm_complain(SM_EXIT_FAILED, "%s", err->msg); }
-
 static char first_answer[200];
 
 /* Whoever is told that the server is ready may ask at once. */
@@ -190,6 +212,7 @@ int main(int argc, char **argv)
     sm_jansson_limit((size_t)1 << 20);
     test_order();
     test_full();
+    test_users();
     test_many();
     test_keys();
     test_json_limit();

@@ -234,6 +234,8 @@ def test_fields(s):
     tap.ok(not bad, "values that ask for nothing special are fine", bad)
     refused("an unknown field", s.chat(frobnicate=1), 400, "frobnicate", "unknown_parameter")
     refused("another model", s.chat(model="gpt-9"), 404, "model", "model_not_found")
+    refused("a wrong value inside", s.chat(stream=True, stream_options={"include_usage": "yes"}), 400,
+            "stream_options.include_usage")
     refused("top_logprobs without logprobs", s.chat(top_logprobs=2), 400, "top_logprobs")
     refused("21 alternatives", s.chat(logprobs=True, top_logprobs=21), 400, "top_logprobs")
     refused("a bias on no token", s.chat(logit_bias={"99999": 1}), 400, "logit_bias.99999")
@@ -530,6 +532,23 @@ def test_ends():
     start = time.monotonic()
     code = s.end(signal.SIGINT)
     tap.ok(code == 0 and time.monotonic() - start < 5, "the second signal ends it at once", code)
+    c.close()
+    # a request that is read while the signals come, behind long texts
+    s = Server(smol, *SLOW)
+    c, text = s.open_slow(), json.dumps({"content": "a 1 . " * 160000})
+    c.recv(1000)
+    held = [threading.Thread(target=lambda: s.post("/tokenize", text)) for _ in range(2)]
+    held.append(threading.Thread(target=s.chat))
+    for t in held:
+        t.start()
+        time.sleep(0.05)
+    s.p.send_signal(signal.SIGINT)
+    until(lambda: any("stopping" in line for line in s.lines))
+    start = time.monotonic()
+    code = s.end(signal.SIGINT)
+    for t in held:
+        t.join()
+    tap.ok(code == 0 and time.monotonic() - start < 8, "nor does what was still being read go on", code)
     c.close()
     with Server(smol) as s:
         p = subprocess.run([smol, "serve", MODEL, "--port", str(s.port)], capture_output=True, text=True,

@@ -41,6 +41,11 @@ void sm_refuse_failure(struct sm_refusal *e, const smol_error *err)
     }
 }
 
+void sm_refuse_stopping(struct sm_refusal *e)
+{
+    (void)sm_refuse(e, 503, "shutting_down", NULL, "the server is shutting down");
+}
+
 const char *sm_http_reason(int status)
 {
     switch (status) {

@@ -9,6 +9,8 @@
 char *sm_error_text(const struct sm_refusal *e, size_t *n);
 /* The refusal that a failure of the library becomes: 400 for what the request asked, else 500. */
 void sm_refuse_failure(struct sm_refusal *e, const smol_error *err);
+/* 503: the server is shutting down. */
+void sm_refuse_stopping(struct sm_refusal *e);
 /* "Bad Request" */
 const char *sm_http_reason(int status);
 

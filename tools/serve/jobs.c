@@ -109,7 +109,10 @@ static bool may_enter(struct sm_server *s, size_t n, struct sm_refusal *e)
     const bool loaded = s->loaded, full = s->bodies_bytes + n > SM_SERVE_BODIES_MAX ||
                                           s->n_text >= s->config.queue_max + 16;
     (void)pthread_mutex_unlock(&s->mu);
-    if (s->draining) return sm_refuse(e, 503, "shutting_down", NULL, "the server is shutting down");
+    if (s->draining) {
+        sm_refuse_stopping(e);
+        return false;
+    }
     if (!loaded) return sm_refuse(e, 503, "loading", NULL, "the model is still being loaded");
     if (full)
         return sm_refuse(e, 429, "queue_full", NULL,
@@ -255,9 +258,10 @@ void sm_jobs_send_ready(struct sm_server *s)
 void sm_jobs_cancel_all(struct sm_server *s)
 {
     struct sm_refusal e = {0};
-    (void)sm_refuse(&e, 503, "shutting_down", NULL, "the server is shutting down");
+    sm_refuse_stopping(&e);
     for (;;) {
         (void)pthread_mutex_lock(&s->mu);
+        s->stopping = true; /* what the text thread still holds does not get into the line */
         struct sm_queue_item *item = sm_queue_pop(&s->line);
         if (s->running) s->cancel = true;
         (void)pthread_mutex_unlock(&s->mu);

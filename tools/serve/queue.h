@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The waiting line before the one thread that decodes. Bounded and fair between clients: of all who
- * wait, the client that was served longest ago is next, and of its requests the oldest. When the
- * line is full, a client that has fewer requests in it than another by two or more takes the place
- * of that one's newest. No allocation, no lock: the caller holds its own. */
+/* The waiting line before the one thread that decodes. Bounded and fair between clients, and among
+ * the users that a client names: of all who wait, the client that was served longest ago is next, of
+ * its users likewise, and of that one's requests the oldest. When the line is full, a client that
+ * has fewer requests in it than another by two or more takes the place of that one's newest; else a
+ * user that of another user of the same client. Who makes up many users gains nothing over other
+ * clients. No allocation, no lock: the caller holds its own. */
 #ifndef SM_SERVE_QUEUE_H
 #define SM_SERVE_QUEUE_H
 
@@ -10,12 +12,14 @@
 #include <stdint.h>
 
 #define SM_QUEUE_CLIENT_BYTES 64u
+#define SM_QUEUE_USER_BYTES 32u
 #define SM_QUEUE_HISTORY 64u
 
 struct sm_queue_item {
     struct sm_queue_item *next;
     uint64_t arrival;
     char client[SM_QUEUE_CLIENT_BYTES]; /* who asks; any text */
+    char user[SM_QUEUE_USER_BYTES];     /* for whom, as the client says; may be empty */
 };
 
 struct sm_queue {
@@ -23,7 +27,7 @@ struct sm_queue {
     unsigned n, max;
     uint64_t clock;
     struct {
-        char client[SM_QUEUE_CLIENT_BYTES];
+        char client[SM_QUEUE_CLIENT_BYTES], user[SM_QUEUE_USER_BYTES];
         uint64_t served;
     } history[SM_QUEUE_HISTORY];
 };

@@ -113,7 +113,7 @@ struct sm_server {
     struct sm_job *running;
     struct sm_job *ready_first;
     size_t bodies_bytes;
-    bool loaded, stopping, closing; /* closing: threads end */
+    bool loaded, stopping, closing; /* stopping: the line is shut; closing: threads end */
     bool failed;
     smol_error load_error;
     struct sm_figures figures;

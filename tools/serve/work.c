@@ -160,13 +160,12 @@ static void stand_in_line(struct sm_server *s, struct sm_job *j)
 {
     struct sm_refusal e = {0};
     struct sm_queue_item *displaced = NULL;
-    if (j->request.user)
-        (void)snprintf(j->item.client, sizeof j->item.client, "%.31s/%.31s", j->client,
-                       j->request.user);
-    else (void)snprintf(j->item.client, sizeof j->item.client, "%s", j->client);
+    (void)snprintf(j->item.client, sizeof j->item.client, "%s", j->client);
+    (void)snprintf(j->item.user, sizeof j->item.user, "%s", j->request.user ? j->request.user : "");
     lock(s);
-    const bool gone = j->cancelled;
-    const bool in = !gone && sm_queue_push(&s->line, &j->item, &displaced);
+    const bool stopping = s->stopping;
+    const bool in =
+        !stopping && !j->cancelled && sm_queue_push(&s->line, &j->item, &displaced);
     if (in) {
         j->place = SM_JOB_LINE;
         (void)pthread_cond_signal(&s->decode_work);
@@ -175,7 +174,8 @@ static void stand_in_line(struct sm_server *s, struct sm_job *j)
     if (out) out->place = SM_JOB_RUNNING; /* ours until it is finished */
     unlock(s);
     if (!out) return;
-    (void)sm_refuse(&e, 429, "queue_full", NULL, "too many requests are waiting; try again later");
+    if (stopping) sm_refuse_stopping(&e);
+    else (void)sm_refuse(&e, 429, "queue_full", NULL, "too many requests are waiting; try again later");
     sm_job_refuse(out, &e);
 }
 
