@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: MIT
 """What tests of the program in Python share: TAP, the program to test, waiting."""
 import os
+import struct
 import sys
 import time
+
+ROOT = os.path.abspath(os.environ.get("SMOL_SRC", "."))
+MODEL = os.path.join(ROOT, "models/tiny-moe.gguf")
 
 
 class Tap:
@@ -38,3 +42,23 @@ def until(condition, seconds=10):
 
 def smol_argument():
     return os.path.abspath(sys.argv[sys.argv.index("--smol") + 1])
+
+
+TEMPLATE = (b"{% for m in messages %}<role>{{'HUMAN' if m.role == 'user' else m.role | upper}}</role>"
+            b"{{m.content}}<|role_end|>{% endfor %}<role>ASSISTANT</role>"
+            b"{% if enable_thinking is not defined or enable_thinking %}<think>{% endif %}")
+
+
+def thinking_model(path):
+    """tiny-moe with a template that opens a reasoning part, and a token that closes it."""
+    with open(MODEL, "rb") as f:
+        data = f.read()
+    key = b"tokenizer.chat_template"
+    at = data.index(key) + len(key) + 4
+    n = struct.unpack("<Q", data[at:at + 8])[0]
+    template = TEMPLATE + b"{#" + b" " * (n - len(TEMPLATE) - 4) + b"#}"
+    data = data[:at + 8] + template + data[at + 8 + n:]
+    eight = struct.pack("<Q", 8)
+    data = data.replace(eight + "\u0120little".encode(), eight + b"</think>", 1)
+    with open(path, "wb") as f:
+        f.write(data)

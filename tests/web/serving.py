@@ -11,10 +11,7 @@ import sys
 import threading
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from tap import Tap, smol_argument, until  # noqa: E402,F401
-
-ROOT = os.path.abspath(os.environ.get("SMOL_SRC", "."))
-MODEL = os.path.join(ROOT, "models/tiny-moe.gguf")
+from tap import MODEL, ROOT, Tap, smol_argument, thinking_model, until  # noqa: E402,F401
 
 
 class Server:

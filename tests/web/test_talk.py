@@ -3,34 +3,15 @@
 """smol serve in conversations: templates of models that think, states kept on disk.
 usage: test_talk.py --smol PROGRAM"""
 import os
-import struct
 import sys
 import tempfile
 
-from serving import MODEL, Server, Tap, smol_argument
+from serving import Server, Tap, smol_argument, thinking_model
 
 tap = Tap()
 smol = smol_argument()
 ON = {"logit_bias": {"1": -100, "4": -100}}  # no end: exact numbers of tokens
 CLOSE = 1175  # the token that becomes </think>
-TEMPLATE = (b"{% for m in messages %}<role>{{'HUMAN' if m.role == 'user' else m.role | upper}}</role>"
-            b"{{m.content}}<|role_end|>{% endfor %}<role>ASSISTANT</role>"
-            b"{% if enable_thinking is not defined or enable_thinking %}<think>{% endif %}")
-
-
-def thinking_model(path):
-    """tiny-moe with a template that opens a reasoning part, and a token that closes it."""
-    with open(MODEL, "rb") as f:
-        data = f.read()
-    key = b"tokenizer.chat_template"
-    at = data.index(key) + len(key) + 4
-    n = struct.unpack("<Q", data[at:at + 8])[0]
-    template = TEMPLATE + b"{#" + b" " * (n - len(TEMPLATE) - 4) + b"#}"
-    data = data[:at + 8] + template + data[at + 8 + n:]
-    eight = struct.pack("<Q", 8)
-    data = data.replace(eight + "\u0120little".encode(), eight + b"</think>", 1)
-    with open(path, "wb") as f:
-        f.write(data)
 
 
 def test_reasoning(s):
