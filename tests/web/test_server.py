@@ -154,6 +154,23 @@ def test_logprobs(s):
            "and 100 makes it come", forced)
 
 
+def test_effects(s):
+    """Every parameter of the draw changes an answer."""
+    def text(**more):
+        body = {"prompt": "Once upon a time there was", "max_tokens": 16, "seed": 3, "temperature": 0.9, **ON}
+        return s.post("/v1/completions", {**body, **more}).json["choices"][0]["text"]
+    greedy = {"temperature": 0, "max_tokens": 40}
+    dry = {**greedy, "dry_multiplier": 0.4, "dry_allowed_length": 1}
+    alike = [name for name, value, beside in (
+        ("temperature", 0.01, {"top_k": 0, "min_p": 0}), ("top_p", 0.05, {}), ("top_k", 1, {}), ("min_p", 0.9, {}),
+        ("typical_p", 0.05, {"top_k": 0, "min_p": 0}), ("seed", 4, {}), ("frequency_penalty", 2, {}),
+        ("presence_penalty", 2, greedy), ("repeat_penalty", 50, {}), ("repeat_last_n", 1, {**greedy, "repeat_penalty": 3}),
+        ("dry_multiplier", 50, {**greedy, "dry_allowed_length": 1}), ("dry_base", 30, dry),
+        ("dry_allowed_length", 9, dry), ("dry_penalty_last_n", 2, dry))
+             if text(**beside) == text(**{**beside, name: value})]
+    tap.ok(not alike, "each of 14 parameters has an effect", alike)
+
+
 def test_tokens(s):
     text = "Hello wörld, 123 😊 <|role_end|>"
     r = s.post("/tokenize", {"content": text, "parse_special": False}).json["tokens"]
@@ -341,6 +358,8 @@ def test_hostile(s):
             s.raw(data, shut=True)
         out = s.raw(tokenize)
         tap.ok(out.startswith(b"HTTP/1.1 200"), f"a large body right behind five of: {name}", out[:200])
+    out = s.raw(post.replace(b"Content-Length", b"Content-Length: 5\r\nContent-Length"))
+    tap.ok(out.startswith(b"HTTP/1.1 400") and out.count(b"HTTP/1.1") == 1, "two lengths that differ", out[:300])
     lost = sum(b" 200 " not in s.raw(b"GET /health HTTP/1.0\r\n\r\n") for _ in range(800))
     tap.ok(not lost, "800 connections one after the other", f"{lost} got no answer")
     out = s.raw(b"GET /health HTTP/1.0\r\n\r\n")
@@ -564,7 +583,7 @@ def test_ends():
 
 def main():
     with Server(smol, "--memory", "60M") as s:
-        for test in (test_basics, test_chat, test_stream, test_completions, test_logprobs, test_tokens,
+        for test in (test_basics, test_chat, test_stream, test_completions, test_logprobs, test_effects, test_tokens,
                      test_prefix, test_fields, test_bodies, test_origins, test_hostile):
             test(s)
         tap.ok(s.metric("memory_peak_bytes") < 60 << 20, "within its budget of 60 MiB",

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* ---- replies ----------------------------------------------------------------------------------
  */
@@ -162,6 +163,19 @@ static void serve(struct sm_server *s, struct evhttp_request *req, const struct 
     sm_http_refuse(s, req, &e);
 }
 
+/* Two of them that differ: whoever stands in front may have understood the other one. */
+static bool is_ambiguous(struct evhttp_request *req)
+{
+    static const char *const names[] = {"Content-Length", "Host"};
+    const struct evkeyvalq *headers = evhttp_request_get_input_headers(req);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *first = evhttp_find_header(headers, names[i]);
+        for (const struct evkeyval *h = headers->tqh_first; first && h; h = h->next.tqe_next)
+            if (!strcasecmp(h->key, names[i]) && strcmp(h->value, first) != 0) return true;
+    }
+    return false;
+}
+
 void sm_http_on_request(struct evhttp_request *req, void *server)
 {
     struct sm_server *s = server;
@@ -171,7 +185,12 @@ void sm_http_on_request(struct evhttp_request *req, void *server)
     const char *path = uri ? evhttp_uri_get_path(uri) : NULL;
     if (!path || !*path) path = "/";
     const struct route *r = find_route(s, path);
-    if (!sm_visitor_origin(s, req, &e)) {
+    if (is_ambiguous(req)) {
+        sm_http_add_header(req, "Connection", "close");
+        (void)sm_refuse(&e, 400, "ambiguous_request", NULL,
+                        "two headers Content-Length or Host that differ");
+        sm_http_refuse(s, req, &e);
+    } else if (!sm_visitor_origin(s, req, &e)) {
         sm_http_refuse(s, req, &e);
     } else if (evhttp_request_get_command(req) == EVHTTP_REQ_OPTIONS && s->config.cors) {
         sm_http_add_header(req, "Access-Control-Allow-Methods", "GET, POST, OPTIONS");
