@@ -43,7 +43,7 @@ static const struct sm_command commands[] = {
     {"bench", "MODEL | --kernels | --flash PATH", "measure a model, the kernels or a flash chip",
      sm_cmd_bench, SM_CMD_BENCH, 0, 1, ""},
     {"synth", "SHAPE OUT",
-     "write a model of a known shape with made-up weights, to measure a device", sm_cmd_synth,
+     "write a model of a known shape, made up, to measure a device", sm_cmd_synth,
      SM_CMD_SYNTH, 2, 2, "a shape and a file to write are needed"},
     {"pack", "IN OUT [--in-place]", "rewrite a model so that nothing has to be done at load",
      sm_cmd_pack, SM_CMD_PACK, 2, 2, "IN and OUT are needed"},
