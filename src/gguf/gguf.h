@@ -43,11 +43,14 @@ struct sm_tensor_info {
 struct sm_gguf;
 
 /* Read the header of a file (all shards when it is part of a split set, whichever shard is named).
- * Reads with sm_file_read; keeps the header bytes. A file of another kind is named for what it is. */
+ * Reads with sm_file_read; keeps the header bytes. A file of another kind is named for what it
+ * is. */
 SM_NODISCARD smol_status sm_gguf_open(struct sm_gguf **out, const char *path, smol_error *err);
-/* As sm_gguf_open, but of a file that was cut off behind its header (the start of a download) only the
- * header is read: for plans. Weights must not be read through it unless sm_gguf_is_whole says so. */
-SM_NODISCARD smol_status sm_gguf_open_header(struct sm_gguf **out, const char *path, smol_error *err);
+/* As sm_gguf_open, but of a file that was cut off behind its header (the start of a download) only
+ * the header is read: for plans. Weights must not be read through it unless sm_gguf_is_whole says
+ * so. */
+SM_NODISCARD smol_status sm_gguf_open_header(struct sm_gguf **out, const char *path,
+                                             smol_error *err);
 bool sm_gguf_is_whole(const struct sm_gguf *g);
 /* Parse one header image of n bytes of a file of file_bytes bytes (n <= file_bytes). For tests and
  * fuzzing: no file is touched. The bytes are copied. */

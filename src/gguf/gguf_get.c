@@ -111,7 +111,8 @@ smol_status sm_gguf_u64_at(const struct sm_gguf *g, const char *key, size_t i, u
     if (kv->type != SM_KV_ARRAY) return ranged(kv, key, kv->data, lo, hi, out, err);
     if (i >= kv->count)
         return SM_FAIL_AT(err, FORMAT, kv->at,
-                          "key '%s' at byte %" PRIu64 ": expected at least %zu elements, found %" PRIu64,
+                          "key '%s' at byte %" PRIu64
+                          ": expected at least %zu elements, found %" PRIu64,
                           key, kv->at, i + 1, kv->count);
     return ranged(kv, key, kv->data + i * integer_bytes(kv->elem_type), lo, hi, out, err);
 }
@@ -144,7 +145,8 @@ smol_status sm_gguf_f64_at(const struct sm_gguf *g, const char *key, size_t i, d
     if (!kv || kv->type != SM_KV_ARRAY) return sm_gguf_f64(g, key, out, found, err);
     if (i >= kv->count)
         return SM_FAIL_AT(err, FORMAT, kv->at,
-                          "key '%s' at byte %" PRIu64 ": expected at least %zu elements, found %" PRIu64,
+                          "key '%s' at byte %" PRIu64
+                          ": expected at least %zu elements, found %" PRIu64,
                           key, kv->at, i + 1, kv->count);
     if (kv->elem_type == SM_KV_FLOAT32) *out = (double)sm_ldf32(kv->data + 4 * i);
     else if (kv->elem_type == SM_KV_FLOAT64) *out = sm_f64_of_bits(sm_ld64(kv->data + 8 * i));

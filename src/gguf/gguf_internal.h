@@ -99,7 +99,8 @@ SM_NODISCARD smol_status sm_gguf_read_pack(struct sm_gguf *g, uint64_t file_byte
 void sm_pack_free(struct sm_pack *p); /* NULL is fine */
 size_t sm_pack_memory(const struct sm_pack *p);
 
-/* All tensors of one file together: no overlap, no unexplained gap, inside the file, in any order. */
+/* All tensors of one file together: no overlap, no unexplained gap, inside the file, in any
+ * order. */
 SM_NODISCARD smol_status sm_gguf_check_layout(const struct sm_gguf *g, uint64_t file_bytes,
                                               smol_error *err);
 

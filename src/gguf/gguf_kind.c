@@ -18,12 +18,13 @@ struct magic {
 
 /* The oldest formats of the family store their four letters as a little-endian number. */
 static const struct magic magics[] = {
-    MAGIC(0, "version https://git-lfs", "is a Git LFS pointer file, not the model itself: fetch the "
-                                        "real file (git lfs pull)"),
-    MAGIC(0, SM_PACK_UNFINISHED, "is an unfinished pack: the command that began it, given again, "
-                                 "finishes it"),
-    MAGIC(0, SM_PACK_FREED, "was partly freed by smol pack --in-place: that command, given again, "
-                            "finishes the pack"),
+    MAGIC(0, "version https://git-lfs",
+          "is a Git LFS pointer file, not the model itself: fetch the real file (git lfs pull)"),
+    MAGIC(0, SM_PACK_UNFINISHED,
+          "is an unfinished pack: the command that began it, given again, finishes it"),
+    MAGIC(0, SM_PACK_FREED,
+          "was partly freed by smol pack --in-place: that command, given again, "
+          "finishes the pack"),
     MAGIC(0, "lmgg", "is a model in the old GGML format (before GGUF): convert it again"),
     MAGIC(0, "fmgg", "is a model in the old GGMF format (before GGUF): convert it again"),
     MAGIC(0, "tjgg", "is a model in the old GGJT format (before GGUF): convert it again"),
@@ -103,8 +104,9 @@ const char *sm_gguf_kind(const uint8_t *first, size_t n, uint64_t file_bytes, ch
         return "is in the safetensors format: convert it to GGUF";
     if (n >= 4 && is_text(first, n)) return text_kind(first, n);
     if (n < 4) {
-        (void)snprintf(buf, buf_bytes, "is only %" PRIu64 " byte%s long: a GGUF file has 24 at least",
-                       file_bytes, file_bytes == 1 ? "" : "s");
+        (void)snprintf(buf, buf_bytes,
+                       "is only %" PRIu64 " byte%s long: a GGUF file has 24 at least", file_bytes,
+                       file_bytes == 1 ? "" : "s");
         return buf;
     }
     (void)snprintf(buf, buf_bytes,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The tensors of one file taken together. Honest files are gap-free (stock tools refuse others), so
- * a tensor that does not begin where the one before it ends betrays a type of another size: a fork's
- * type under the same id, or a broken writer. Any order of the records is fine. */
+ * a tensor that does not begin where the one before it ends betrays a type of another size: a
+ * fork's type under the same id, or a broken writer. Any order of the records is fine. */
 #include "base/mem.h"
 #include "gguf/gguf_internal.h"
 #include "quant/quant.h"
@@ -66,11 +66,13 @@ static smol_status wrong_offset(const struct sm_gguf *g, const struct sm_tensor_
     qb[40] = 0; /* two names in one sentence */
     if (!a)
         return SM_FAIL_AT(err, FORMAT, b->at,
-                          "the first tensor '%s' (%s): expected at byte %" PRIu64 ", found at %" PRIu64,
+                          "the first tensor '%s' (%s): expected at byte %" PRIu64
+                          ", found at %" PRIu64,
                           qb, sm_type_name(b->type), expected, b->at);
     (void)sm_gguf_quote(qa, a->name, strlen(a->name));
     const uint64_t fork = fork_bytes(a);
-    if (fork && b->at == a->at + sm_round_up64(fork, g->alignment)) return fork_variant(a, fork, err);
+    if (fork && b->at == a->at + sm_round_up64(fork, g->alignment))
+        return fork_variant(a, fork, err);
     qa[40] = 0;
     return SM_FAIL_AT(err, FORMAT, b->at,
                       "tensor '%s': expected at byte %" PRIu64 ", found at %" PRIu64

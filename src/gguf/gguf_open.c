@@ -67,7 +67,8 @@ static smol_status read_split(const struct sm_gguf *g, struct split *s, smol_err
     SM_TRY(sm_gguf_u64(g, "split.count", 1, 65535, &s->count, &found, err));
     if (!found) return SMOL_OK;
     SM_TRY(sm_gguf_u64(g, "split.no", 0, s->count - 1, &s->no, NULL, err));
-    return sm_gguf_u64(g, "split.tensors.count", 0, INT32_MAX, &s->n_tensors, &s->has_n_tensors, err);
+    return sm_gguf_u64(g, "split.tensors.count", 0, INT32_MAX, &s->n_tensors, &s->has_n_tensors,
+                       err);
 }
 
 static const char *base_name(const char *path)
@@ -105,8 +106,8 @@ static smol_status name_part(smol_error *err, const smol_error *inner, const cha
     const char *name = base_name(path);
     const size_t n = strlen(name), keep = 40; /* the end of a name tells more than its start */
     return sm_fail(err, inner->code, inner->sys, inner->at, inner->where,
-                   "part %" PRIu64 " of %" PRIu64 " (%s%s): %s", i + 1, count, n > keep ? "..." : "",
-                   n > keep ? name + n - keep : name, inner->msg);
+                   "part %" PRIu64 " of %" PRIu64 " (%s%s): %s", i + 1, count,
+                   n > keep ? "..." : "", n > keep ? name + n - keep : name, inner->msg);
 }
 
 static smol_status open_part(struct sm_gguf **out, const char *path, uint64_t i,

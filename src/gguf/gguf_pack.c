@@ -10,8 +10,8 @@
 #include <inttypes.h>
 
 enum {
-    COL_TYPE, COL_N_DIMS, COL_DIM, COL_FILE = COL_DIM + 4, COL_SOURCE_AT, COL_LAYOUT, COL_AT, COL_STRIDE,
-    COL_UNIT_ROWS, COL_FIRST_SUM, COL_SUM_STRIDE
+    COL_TYPE, COL_N_DIMS, COL_DIM, COL_FILE = COL_DIM + 4, COL_SOURCE_AT, COL_LAYOUT, COL_AT,
+    COL_STRIDE, COL_UNIT_ROWS, COL_FIRST_SUM, COL_SUM_STRIDE
 };
 _Static_assert(COL_SUM_STRIDE + 1 == SM_PACK_TABLE_COLUMNS, "columns of smol.pack.table");
 
@@ -59,7 +59,8 @@ static smol_status find_array(const struct sm_gguf *g, const char *key, uint32_t
 {
     *out = sm_gguf_find(g, key);
     if (*out && (*out)->type == SM_KV_ARRAY && (*out)->elem_type == elem_type) return SMOL_OK;
-    return SM_FAIL(err, FORMAT, "the pack is damaged: key '%s' is missing or has another type", key);
+    return SM_FAIL(err, FORMAT, "the pack is damaged: key '%s' is missing or has another type",
+                   key);
 }
 
 /* An array of u64 as aligned memory of the pack. */
@@ -139,8 +140,8 @@ static smol_status read_raw(const struct sm_gguf *g, struct sm_pack *p, uint64_t
         if (!r->bytes || r->bytes > source || r->source_at > source - r->bytes ||
             r->bytes > file_bytes || r->at > file_bytes - r->bytes || r->at < g->data_at ||
             sm_raw_units(r) > p->n_sums || r->first_sum > p->n_sums - sm_raw_units(r))
-            return SM_FAIL(err, FORMAT, "the pack is damaged: bytes %zu of the source are out of range",
-                           i);
+            return SM_FAIL(err, FORMAT,
+                           "the pack is damaged: bytes %zu of the source are out of range", i);
     }
     return SMOL_OK;
 }
@@ -157,7 +158,8 @@ static smol_status bad_tensor(const char *name, const char *what, smol_error *er
 /* Type, sizes and bytes of one row of the table. */
 static smol_status read_shape(const uint64_t *v, struct sm_tensor_info *t, smol_error *err)
 {
-    const struct sm_traits *tr = v[COL_TYPE] <= UINT32_MAX ? sm_traits_of((uint32_t)v[COL_TYPE]) : NULL;
+    const struct sm_traits *tr =
+        v[COL_TYPE] <= UINT32_MAX ? sm_traits_of((uint32_t)v[COL_TYPE]) : NULL;
     if (!tr || !tr->block || v[COL_N_DIMS] > 4) return bad_tensor(t->name, "its type", err);
     t->type = (uint32_t)v[COL_TYPE];
     t->n_dims = (uint32_t)v[COL_N_DIMS];
@@ -176,12 +178,13 @@ static smol_status read_shape(const uint64_t *v, struct sm_tensor_info *t, smol_
 }
 
 static smol_status read_place(const struct sm_gguf *g, const struct sm_pack *p, const uint64_t *v,
-                              const struct sm_tensor_info *t, struct sm_place *o, uint64_t file_bytes,
-                              smol_error *err)
+                              const struct sm_tensor_info *t, struct sm_place *o,
+                              uint64_t file_bytes, smol_error *err)
 {
     const uint64_t all = t->dim[1] * t->dim[2] * t->dim[3], n_stack = t->dim[2] * t->dim[3];
-    const uint64_t n_mat = v[COL_LAYOUT] == SM_LAYOUT_BY_ROW ? all
-                           : v[COL_LAYOUT] >= SM_LAYOUT_STACK ? n_stack : 1; /* no overflow: read_shape */
+    const uint64_t n_mat = v[COL_LAYOUT] == SM_LAYOUT_BY_ROW  ? all
+                           : v[COL_LAYOUT] >= SM_LAYOUT_STACK ? n_stack
+                                                              : 1; /* no overflow: read_shape */
     const uint64_t n_rows = all / n_mat;
     uint64_t body, last, sums;
     if (n_rows > UINT32_MAX / 2 || n_mat > UINT32_MAX / 2 || v[COL_LAYOUT] > SM_LAYOUT_STACK_X8 ||
@@ -264,7 +267,8 @@ static void adopt(struct sm_gguf *g, struct tensors *o)
     memset(o, 0, sizeof *o);
 }
 
-/* Size of a whole pack, of which perhaps only the start is here: its header's checksum covers it. */
+/* Size of a whole pack, of which perhaps only the start is here: its header's checksum covers
+ * it. */
 static uint64_t whole_bytes(const struct sm_gguf *g)
 {
     uint64_t end = g->data_at;
@@ -304,7 +308,8 @@ smol_status sm_gguf_read_pack(struct sm_gguf *g, uint64_t file_bytes, smol_error
     SM_TRY_OUT(st, sm_gguf_index_build(g, &g->tensor_index, sm_gguf_tensor_name, g->n_tensors, &dup,
                                        err));
     if (dup < g->n_tensors)
-        st = SM_FAIL(err, FORMAT, "the pack is damaged: two tensors have the name of tensor %zu", dup);
+        st = SM_FAIL(err, FORMAT, "the pack is damaged: two tensors have the name of tensor %zu",
+                     dup);
 out:
     sm_mem_free(o.info, o.n * sizeof *o.info);
     sm_mem_free(o.names, o.names_bytes);

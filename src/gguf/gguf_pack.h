@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Packs: model files in which nothing has to be done at load (docs/pack-format.md). A pack is a GGUF
- * v3 file of I8 payload tensors named smol.*; sm_gguf_open shows it as the model it was made from:
- * the tensors are those of the source, each with a place that says where and how its bytes lie. The
- * header is covered by a checksum, everything else by one checksum per unit (struct sm_place). */
+/* Packs: model files in which nothing has to be done at load (docs/pack-format.md). A pack is a
+ * GGUF v3 file of I8 payload tensors named smol.*; sm_gguf_open shows it as the model it was made
+ * from: the tensors are those of the source, each with a place that says where and how its bytes
+ * lie. The header is covered by a checksum, everything else by one checksum per unit (struct
+ * sm_place). */
 #ifndef SM_GGUF_PACK_H
 #define SM_GGUF_PACK_H
 

@@ -142,12 +142,14 @@ static smol_status read_value(struct walk *w, struct sm_kv *kv, const char *key)
     SM_TRY(sm_cursor_u32(c, &kv->type, "a value type"));
     if (kv->type >= SM_KV_TYPE_COUNT)
         return SM_FAIL_AT(w->err, FORMAT, type_at,
-                          "key '%s': value type at byte %" PRIu64 ": expected 0 to 12, found %" PRIu32,
+                          "key '%s': value type at byte %" PRIu64
+                          ": expected 0 to 12, found %" PRIu32,
                           key, type_at, kv->type);
     kv->elem_type = kv->type;
     if (kv->type == SM_KV_ARRAY) return read_array(w, kv, key);
     kv->bytes = kv_bytes[kv->type];
-    if (kv->type == SM_KV_STRING) SM_TRY(read_length(w, SM_GGUF_STR_MAX, &kv->bytes, "the string", key));
+    if (kv->type == SM_KV_STRING)
+        SM_TRY(read_length(w, SM_GGUF_STR_MAX, &kv->bytes, "the string", key));
     kv->at = c->pos;
     return sm_cursor_skip(c, kv->bytes, &kv->data, "a value");
 }
@@ -268,11 +270,10 @@ static smol_status read_type(struct walk *w, struct sm_tensor_info *t, const cha
                               " at byte %" PRIu64 ", which only PrismML's fork knows",
                               q, t->type, at);
         const bool retired = t->type < SM_TYPE_COUNT;
-        return SM_FAIL_AT(w->err, UNSUPPORTED, at,
-                          "tensor '%s': type at byte %" PRIu64 ": expected a known type, found %" PRId32
-                          " (%s)",
-                          q, at, (int32_t)t->type,
-                          retired ? "retired long ago" : "of a newer version or a fork");
+        return SM_FAIL_AT(
+            w->err, UNSUPPORTED, at,
+            "tensor '%s': type at byte %" PRIu64 ": expected a known type, found %" PRId32 " (%s)",
+            q, at, (int32_t)t->type, retired ? "retired long ago" : "of a newer version or a fork");
     }
     if (t->dim[0] % tr->block)
         return SM_FAIL_AT(w->err, FORMAT, at,
@@ -284,8 +285,8 @@ static smol_status read_type(struct walk *w, struct sm_tensor_info *t, const cha
     for (unsigned i = 1; i < 4; i++) ok = ok && sm_mul_ok(t->bytes, t->dim[i], &t->bytes);
     if (!ok || t->bytes > INT64_MAX - SM_GGUF_ALIGN_MAX)
         return SM_FAIL_AT(w->err, FORMAT, at,
-                          "tensor '%s' (%s, byte %" PRIu64 ") has more than 2^63 bytes", q, tr->name,
-                          at);
+                          "tensor '%s' (%s, byte %" PRIu64 ") has more than 2^63 bytes", q,
+                          tr->name, at);
     return SMOL_OK;
 }
 

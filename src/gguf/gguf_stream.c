@@ -30,7 +30,8 @@ static smol_status pad(struct sm_gguf_writer *w, uint64_t n, smol_error *err)
     return SMOL_OK;
 }
 
-smol_status sm_gguf_writer_put(struct sm_gguf_writer *w, const void *data, size_t n, smol_error *err)
+smol_status sm_gguf_writer_put(struct sm_gguf_writer *w, const void *data, size_t n,
+                               smol_error *err)
 {
     const uint8_t *p = data;
     while (n) {

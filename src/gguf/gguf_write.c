@@ -266,7 +266,8 @@ static uint32_t alignment_of(const struct sm_gguf_writer *w)
 {
     const struct sm_str key = {"general.alignment", 17};
     const size_t i = find_pair(w, key);
-    const uint32_t a = i < w->n_pairs && w->pair[i].kv.bytes == 4 ? sm_ld32(w->pair[i].kv.data) : 32;
+    const uint32_t a =
+        i < w->n_pairs && w->pair[i].kv.bytes == 4 ? sm_ld32(w->pair[i].kv.data) : 32;
     return a && !(a & (a - 1)) && a <= SM_GGUF_ALIGN_MAX ? a : 32; /* the reader will complain */
 }
 

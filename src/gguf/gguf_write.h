@@ -33,9 +33,9 @@ SM_NODISCARD smol_status sm_gguf_writer_copy_kv(struct sm_gguf_writer *w, const 
                                                 smol_error *err);
 /* Any value, in the form of struct sm_kv (arrays of strings: u64 length and bytes of each). The
  * bytes are copied. elem_type and count only matter for arrays. */
-SM_NODISCARD smol_status sm_gguf_writer_set(struct sm_gguf_writer *w, const char *key, uint32_t type,
-                                            uint32_t elem_type, uint64_t count, const void *data,
-                                            size_t bytes, smol_error *err);
+SM_NODISCARD smol_status sm_gguf_writer_set(struct sm_gguf_writer *w, const char *key,
+                                            uint32_t type, uint32_t elem_type, uint64_t count,
+                                            const void *data, size_t bytes, smol_error *err);
 SM_NODISCARD smol_status sm_gguf_writer_set_u32(struct sm_gguf_writer *w, const char *key,
                                                 uint32_t value, smol_error *err);
 SM_NODISCARD smol_status sm_gguf_writer_set_u64(struct sm_gguf_writer *w, const char *key,
@@ -80,9 +80,10 @@ uint64_t sm_gguf_writer_tensor_bytes(const struct sm_gguf_writer *w, size_t i);
 /* Takes n bytes that follow those of the call before. */
 typedef smol_status (*sm_gguf_sink)(void *ctx, const void *data, size_t n, smol_error *err);
 
-/* Write the header to a sink, or to a new file PATH.part that sm_gguf_writer_end renames to PATH. */
-SM_NODISCARD smol_status sm_gguf_writer_begin(struct sm_gguf_writer *w, sm_gguf_sink sink, void *ctx,
-                                              smol_error *err);
+/* Write the header to a sink, or to a new file PATH.part that sm_gguf_writer_end renames to
+ * PATH. */
+SM_NODISCARD smol_status sm_gguf_writer_begin(struct sm_gguf_writer *w, sm_gguf_sink sink,
+                                              void *ctx, smol_error *err);
 SM_NODISCARD smol_status sm_gguf_writer_create(struct sm_gguf_writer *w, const char *path,
                                                smol_error *err);
 /* The next n bytes of tensor data, running on from tensor to tensor; too many are ARG. */

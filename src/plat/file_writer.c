@@ -68,7 +68,8 @@ smol_status sm_writer_put(struct sm_writer *w, const void *data, size_t n, smol_
     while (n) {
         const ssize_t put = write(w->fd, p, n < (size_t)1 << 22 ? n : (size_t)1 << 22);
         if (put < 0 && errno == EINTR) continue;
-        if (put < 0) return SM_FAIL_SYS(err, SM_PATH_FMT ": cannot write %zu bytes", SM_PATH(w->temp), all);
+        if (put < 0)
+            return SM_FAIL_SYS(err, SM_PATH_FMT ": cannot write %zu bytes", SM_PATH(w->temp), all);
         p += put;
         n -= (size_t)put;
     }

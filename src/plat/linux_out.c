@@ -58,10 +58,11 @@ static smol_status cannot_open(const char *path, bool exists, smol_error *err)
                        SM_PATH(path), what);
     if (sys == EROFS)
         return sm_fail(err, SMOL_IO, sys, UINT64_MAX, SM_WHERE,
-                       SM_PATH_FMT ": cannot %s, the file system is read-only", SM_PATH(path), what);
+                       SM_PATH_FMT ": cannot %s, the file system is read-only", SM_PATH(path),
+                       what);
     if (sys == ENOENT)
-        return sm_fail(err, SMOL_IO, sys, UINT64_MAX, SM_WHERE,
-                       SM_PATH_FMT ": there is no such %s", SM_PATH(path), exists ? "file" : "folder");
+        return sm_fail(err, SMOL_IO, sys, UINT64_MAX, SM_WHERE, SM_PATH_FMT ": there is no such %s",
+                       SM_PATH(path), exists ? "file" : "folder");
     return SM_FAIL_SYS(err, SM_PATH_FMT ": cannot %s", SM_PATH(path), what);
 }
 
@@ -133,8 +134,8 @@ smol_status sm_out_write(struct sm_out *o, uint64_t at, const void *data, size_t
         if (put < 0 && errno == EINTR) continue;
         if (put <= 0) {
             if (!put) errno = EIO;
-            return SM_FAIL_SYS(err, SM_PATH_FMT ": cannot write %zu bytes at %llu", SM_PATH(o->path),
-                               n, (unsigned long long)at);
+            return SM_FAIL_SYS(err, SM_PATH_FMT ": cannot write %zu bytes at %llu",
+                               SM_PATH(o->path), n, (unsigned long long)at);
         }
         p += put;
         at += (uint64_t)put;
@@ -193,7 +194,8 @@ smol_status sm_out_read(struct sm_out *o, uint64_t at, size_t n, uint8_t *stage,
 
 smol_status sm_out_punch(struct sm_out *o, uint64_t at, uint64_t n, smol_error *err)
 {
-    const uint64_t lo = sm_round_up64(at, SM_IO_ALIGN), hi = (at + n) & ~(uint64_t)(SM_IO_ALIGN - 1);
+    const uint64_t lo = sm_round_up64(at, SM_IO_ALIGN),
+                   hi = (at + n) & ~(uint64_t)(SM_IO_ALIGN - 1);
     if (lo >= hi) return SMOL_OK;
     int rc = -1;
     do rc = out_ops.punch(o->fd, (off_t)lo, (off_t)(hi - lo));
@@ -215,7 +217,8 @@ smol_status sm_out_can_punch(struct sm_out *o, uint64_t at, bool *can, smol_erro
 smol_status sm_out_stat(struct sm_out *o, uint64_t *size, unsigned *n_links, smol_error *err)
 {
     struct stat st;
-    if (fstat(o->fd, &st)) return SM_FAIL_SYS(err, SM_PATH_FMT ": cannot ask for its size", SM_PATH(o->path));
+    if (fstat(o->fd, &st))
+        return SM_FAIL_SYS(err, SM_PATH_FMT ": cannot ask for its size", SM_PATH(o->path));
     *size = (uint64_t)st.st_size;
     *n_links = (unsigned)st.st_nlink;
     return SMOL_OK;

@@ -31,7 +31,8 @@ void sm_out_close(struct sm_out *o); /* NULL is fine; what was not synced may be
 const char *sm_out_path(const struct sm_out *o);
 SM_NODISCARD smol_status sm_out_write(struct sm_out *o, uint64_t at, const void *data, size_t n,
                                       smol_error *err);
-/* All bytes written so far are on the disk. A failure is final: the state of the file is unknown. */
+/* All bytes written so far are on the disk. A failure is final: the state of the file is
+ * unknown. */
 SM_NODISCARD smol_status sm_out_sync(struct sm_out *o, smol_error *err);
 /* n bytes from the disk, not from the page cache where that can be had: `stage` as in
  * sm_file_read_direct. Only what was synced. */
@@ -41,7 +42,8 @@ SM_NODISCARD smol_status sm_out_read(struct sm_out *o, uint64_t at, size_t n, ui
 SM_NODISCARD smol_status sm_out_punch(struct sm_out *o, uint64_t at, uint64_t n, smol_error *err);
 /* True when the file system can free blocks inside this file (tried on a block that is written for
  * it at byte `at`, beyond everything that counts). */
-SM_NODISCARD smol_status sm_out_can_punch(struct sm_out *o, uint64_t at, bool *can, smol_error *err);
+SM_NODISCARD smol_status sm_out_can_punch(struct sm_out *o, uint64_t at, bool *can,
+                                          smol_error *err);
 
 /* What the in-place pack wants to know: links to the file, bytes. FORMAT-free: IO on failure. */
 SM_NODISCARD smol_status sm_out_stat(struct sm_out *o, uint64_t *size, unsigned *n_links,

@@ -53,8 +53,8 @@ SM_NODISCARD smol_status sm_file_replace(const char *path, const void *data, siz
 /* Compute threads. The caller is worker 0; n - 1 threads are started. Started threads are pinned,
  * one to a core, when n is the number of allowed cores, and so is the caller (the thread that makes
  * the pool, until it frees it); with fewer threads they are kept on the n largest cores where cores
- * differ, and the caller's own mask is left alone. They spin briefly between jobs (not when n exceeds
- * the cores), then sleep. n: 1 to 64, else ARG. */
+ * differ, and the caller's own mask is left alone. They spin briefly between jobs (not when n
+ * exceeds the cores), then sleep. n: 1 to 64, else ARG. */
 struct sm_pool;
 SM_NODISCARD smol_status sm_pool_new(struct sm_pool **out, unsigned n_threads, smol_error *err);
 void sm_pool_free(struct sm_pool *p);
@@ -97,7 +97,8 @@ void sm_memory_probe(struct sm_memory *out);
 /* An anonymous arena of n bytes, page-aligned, allocated and touched once. */
 SM_NODISCARD smol_status sm_pages_new(void **out, size_t n, smol_error *err);
 void sm_pages_free(void *p, size_t n);
-/* Give whole pages of an arena back to the system; they read as zeros (and cost again) when touched. */
+/* Give whole pages of an arena back to the system; they read as zeros (and cost again) when
+ * touched. */
 void sm_pages_drop(void *p, size_t n);
 
 /* Name of the file system behind a path when it is one that serves direct reads badly ("FUSE",

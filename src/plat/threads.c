@@ -14,8 +14,8 @@
 #include <stdio.h>
 
 #define MAX_WORKERS 64u
-/* Longer than the gaps between the steps of one layer (1-10 us) and than the wake of a sleeping core
- * (50-80 us in a virtual machine: sleeps would breed sleeps), shorter than any read. */
+/* Longer than the gaps between the steps of one layer (1-10 us) and than the wake of a sleeping
+ * core (50-80 us in a virtual machine: sleeps would breed sleeps), shorter than any read. */
 #define SPIN_NS 100000u
 /* With more threads than cores the one waited for may not be running: let it, a few times. */
 #define YIELDS 4u

@@ -41,8 +41,8 @@ static void close_groups(const struct sm_choice *c, const float *v, bool *taken)
     for (uint32_t i = 0; i < c->n_expert; i++) taken[i] = !open[i / size];
 }
 
-static void pick(const struct sm_choice *c, const float *v, bool *taken, uint16_t *ids, uint32_t from,
-                 uint32_t n)
+static void pick(const struct sm_choice *c, const float *v, bool *taken, uint16_t *ids,
+                 uint32_t from, uint32_t n)
 {
     for (uint32_t i = from; i < n; i++) {
         const uint32_t best = pick_best(v, taken, c->n_expert);
@@ -53,7 +53,8 @@ static void pick(const struct sm_choice *c, const float *v, bool *taken, uint16_
 
 /* Replace missing experts by nearly as heavy ones of the open groups that are in the pool. */
 static void swap_missing(const struct sm_choice *c, const struct sm_lever *l, const uint8_t *held,
-                         const float *scores, const float *v, bool *taken, uint16_t *ids, uint32_t n)
+                         const float *scores, const float *v, bool *taken, uint16_t *ids,
+                         uint32_t n)
 {
     for (uint32_t i = l->swap_keep; i < n; i++) {
         uint32_t best = UINT32_MAX;

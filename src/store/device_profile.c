@@ -125,7 +125,8 @@ static const char *word(const char *line, unsigned n, size_t *len)
 }
 
 /* The line of /proc/self/mountinfo with this device number, hashed without what changes from mount
- * to mount; its words: id, parent, major:minor, root, mount point, options, …, "-", type, source, … */
+ * to mount; its words: id, parent, major:minor, root, mount point, options, …, "-", type, source,
+ * … */
 static uint64_t mount_hash(unsigned major, unsigned minor)
 {
     char line[1024], wanted[32];

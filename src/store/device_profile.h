@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What `smol bench --flash` measured of the flash chips of this machine, kept between runs in a file
- * of the user's cache folder: lines of text, one for each file system.
+/* What `smol bench --flash` measured of the flash chips of this machine, kept between runs in a
+ * file of the user's cache folder: lines of text, one for each file system.
  *
  *     smol device profile 1
  *     flash 00000000000000fe readers=4 piece=524288 block=8388608 mb_s=278 one_mb_s=151 random_ms=5
@@ -44,8 +44,8 @@ SM_NODISCARD smol_status sm_profile_parse(struct sm_profile *out, const char *by
 /* The text of a profile into buf (at least SM_PROFILE_BYTES_MAX bytes); its length. */
 size_t sm_profile_print(const struct sm_profile *p, char *buf, size_t cap);
 
-/* What the file `name` (NULL: none) says about the device of `path`. False when there is nothing, or
- * nothing usable. */
+/* What the file `name` (NULL: none) says about the device of `path`. False when there is nothing,
+ * or nothing usable. */
 bool sm_profile_find(const char *name, const char *path, struct sm_flash_profile *out);
 /* Keep f in the file, replacing what there was about its device; its folder must exist. */
 SM_NODISCARD smol_status sm_profile_keep(const char *name, const struct sm_flash_profile *f,

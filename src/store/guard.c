@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The guard: when the system has less memory left than the reserve, pools give slots back, a few from
- * every layer; when they are at their floor and it still sinks, the run ends with an error, before the
- * system ends it or hangs. It looks at what is there now, so a budget that is lowered while we run (a
- * cgroup limit) is followed. Called by the decoding thread between uses; 10 looks a second at most. */
+/* The guard: when the system has less memory left than the reserve, pools give slots back, a few
+ * from every layer; when they are at their floor and it still sinks, the run ends with an error,
+ * before the system ends it or hangs. It looks at what is there now, so a budget that is lowered
+ * while we run (a cgroup limit) is followed. Called by the decoding thread between uses; 10 looks a
+ * second at most. */
 #include "store/store_int.h"
 
 #define LOOK_EVERY_NS 100000000u
@@ -69,7 +70,8 @@ smol_status sm_store_guard_look(struct sm_store *s, smol_error *err)
         return SMOL_OK;
     }
     if (++g->n_low < LAST_LOOKS) return SMOL_OK;
-    return SM_FAIL(err, NOMEM,
-                   "the system runs out of memory: %.1f MiB are left and the pools cannot give more",
-                   (double)m.available_bytes / 1048576.0);
+    return SM_FAIL(
+        err, NOMEM,
+        "the system runs out of memory: %.1f MiB are left and the pools cannot give more",
+        (double)m.available_bytes / 1048576.0);
 }

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-/* ---- what there is to read; under sched.mu ---------------------------------------------------- */
+/* ---- what there is to read; under sched.mu --------------------------------------------------- */
 
 static bool next_resident(struct sm_store *s, struct sm_run *run)
 {
@@ -79,7 +79,7 @@ void sm_bulk_land(struct sm_store *s, const struct sm_run *run, smol_status stat
     }
 }
 
-/* ---- allocation ------------------------------------------------------------------------------- */
+/* ---- allocation ------------------------------------------------------------------------------ */
 
 static int by_place(const void *x, const void *y)
 {
@@ -160,7 +160,8 @@ static smol_status allocate(struct sm_store *s, const struct sm_store_plan *plan
 {
     const bool verify = s->opt.verify;
     SM_TRY(new_resident(s, err));
-    for (uint32_t i = 0; i < s->n_pools; i++) SM_TRY(new_pool(s, s->pool[i], plan->n_slots[i], err));
+    for (uint32_t i = 0; i < s->n_pools; i++)
+        SM_TRY(new_pool(s, s->pool[i], plan->n_slots[i], err));
     SM_TRY(new_use(s, err));
     SM_TRY(sm_stream_start(s, err));
     if (s->by_row_bytes_max) {
@@ -172,7 +173,7 @@ static smol_status allocate(struct sm_store *s, const struct sm_store_plan *plan
     return SMOL_OK;
 }
 
-/* ---- load ------------------------------------------------------------------------------------- */
+/* ---- load ------------------------------------------------------------------------------------ */
 
 static void wait_a_moment(struct sm_sched *q)
 {
@@ -210,7 +211,8 @@ static smol_status read_all(struct sm_store *s, const struct sm_store_plan *plan
         return st;
     }
     if (cancelled) return SM_FAIL(err, CANCELLED, "loading was stopped");
-    if (plan->progress) plan->progress(plan->progress_arg, "loading", b->bytes_total, b->bytes_total);
+    if (plan->progress)
+        plan->progress(plan->progress_arg, "loading", b->bytes_total, b->bytes_total);
     return SMOL_OK;
 }
 

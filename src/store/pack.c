@@ -26,7 +26,8 @@ static smol_status check_all(struct sm_pack_job *j, smol_error *err)
         sm_hash_begin(&back, 0);
         sm_hash_begin(&source, 0);
         SM_TRY(sm_pack_check(j, i, i + 1, &back, err));
-        SM_TRY(sm_file_read_direct(j->in.file[s.file], s.source_at, s.source_bytes, j->stage, &rows, err));
+        SM_TRY(sm_file_read_direct(j->in.file[s.file], s.source_at, s.source_bytes, j->stage, &rows,
+                                   err));
         sm_hash_put(&source, rows, s.source_bytes);
         char name[SM_PACK_UNIT_NAME];
         if (sm_hash_end(&back) != sm_hash_end(&source))
@@ -34,7 +35,8 @@ static smol_status check_all(struct sm_pack_job *j, smol_error *err)
                            sm_pack_unit_name(j, i, name));
         j->done_bytes += s.source_bytes;
         sm_pack_progress(j, "verifying");
-        if (j->opt->cancel && *j->opt->cancel) return SM_FAIL(err, CANCELLED, "packing was stopped");
+        if (j->opt->cancel && *j->opt->cancel)
+            return SM_FAIL(err, CANCELLED, "packing was stopped");
     }
     return SMOL_OK;
 }

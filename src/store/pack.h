@@ -26,11 +26,13 @@ struct sm_pack_report {
  * its name when it is complete and synced, and a failure leaves nothing. In place: a failure or a
  * power cut at any moment leaves files with which the same call goes on; at the end IN is gone.
  * Errors: ARG (IN is a pack), IO, FORMAT, LIMIT, NOMEM, CANCELLED. */
-SM_NODISCARD smol_status sm_pack_make(const char *in, const char *out, const struct sm_pack_options *o,
+SM_NODISCARD smol_status sm_pack_make(const char *in, const char *out,
+                                      const struct sm_pack_options *o,
                                       struct sm_pack_report *report, smol_error *err);
 /* The original file, byte for byte; of a split set all parts, named OUT-00001-of-0000N.gguf. All
  * checksums are checked. in_place and group_bytes are ignored. */
-SM_NODISCARD smol_status sm_pack_undo(const char *in, const char *out, const struct sm_pack_options *o,
+SM_NODISCARD smol_status sm_pack_undo(const char *in, const char *out,
+                                      const struct sm_pack_options *o,
                                       struct sm_pack_report *report, smol_error *err);
 
 #endif

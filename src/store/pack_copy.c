@@ -195,7 +195,8 @@ void sm_pack_job_end(struct sm_pack_job *j)
 
 void sm_pack_progress(const struct sm_pack_job *j, const char *what)
 {
-    if (j->opt->progress) j->opt->progress(j->opt->progress_arg, what, j->done_bytes, j->total_bytes);
+    if (j->opt->progress)
+        j->opt->progress(j->opt->progress_arg, what, j->done_bytes, j->total_bytes);
 }
 
 void sm_pack_fill_report(const struct sm_pack_job *j, struct sm_pack_report *r)
@@ -218,7 +219,8 @@ static void permute(const struct sm_pack_job *j, const struct sm_pack_span *s, c
     pack(s->type, j->packed, rows, s->row_bytes, s->n_rows, s->n_cols);
 }
 
-void sm_pack_unit_undo(const struct sm_pack_job *j, const struct sm_pack_span *s, const uint8_t *packed)
+void sm_pack_unit_undo(const struct sm_pack_job *j, const struct sm_pack_span *s,
+                       const uint8_t *packed)
 {
     if (!s->x8) {
         memcpy(j->rows, packed, s->source_bytes);
@@ -236,7 +238,8 @@ smol_status sm_pack_copy(struct sm_pack_job *j, size_t first, size_t end, struct
     for (size_t i = first; i < end; i++) {
         const struct sm_pack_span s = sm_pack_span_of(j, i);
         const uint8_t *rows, *packed;
-        SM_TRY(sm_pack_files_read(&j->in, s.file, s.source_at, s.source_bytes, j->stage, &rows, err));
+        SM_TRY(
+            sm_pack_files_read(&j->in, s.file, s.source_at, s.source_bytes, j->stage, &rows, err));
         if (h) sm_hash_put(h, rows, s.source_bytes);
         packed = s.x8 ? j->packed : rows;
         if (s.x8) permute(j, &s, rows);
@@ -258,10 +261,11 @@ smol_status sm_pack_check(struct sm_pack_job *j, size_t first, size_t end, struc
         const uint8_t *packed;
         SM_TRY(sm_out_read(j->out, s.at, s.bytes, j->stage, &packed, err));
         if (sm_hash64(packed, s.bytes, 0) != j->pack->sums[i])
-            return SM_FAIL_AT(err, IO, s.at,
-                              "%s: what came back from the disk is not what was written (byte %" PRIu64
-                              "): the disk or the memory is failing",
-                              sm_pack_unit_name(j, i, name), s.at);
+            return SM_FAIL_AT(
+                err, IO, s.at,
+                "%s: what came back from the disk is not what was written (byte %" PRIu64
+                "): the disk or the memory is failing",
+                sm_pack_unit_name(j, i, name), s.at);
         if (!h) continue;
         sm_pack_unit_undo(j, &s, packed);
         sm_hash_put(h, j->rows, s.source_bytes);
@@ -282,8 +286,9 @@ smol_status sm_pack_tail_write(struct sm_pack_job *j, smol_error *err)
 void sm_pack_head_finish(struct sm_pack_job *j)
 {
     memcpy(j->head + j->pack->sums_at, j->pack->sums, j->pack->n_sums * sizeof *j->pack->sums);
-    sm_st64(j->head + j->pack->checksum_at,
-            sm_pack_head_checksum(j->head, j->pack->head_bytes, j->pack->checksum_at, j->file_bytes));
+    sm_st64(
+        j->head + j->pack->checksum_at,
+        sm_pack_head_checksum(j->head, j->pack->head_bytes, j->pack->checksum_at, j->file_bytes));
 }
 
 smol_status sm_pack_head_write(struct sm_pack_job *j, const char magic[4], smol_error *err)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A pack instead of its source. Nothing of the source is freed before it is in OUT, on the disk, was
- * read back from there, agrees with what was read from the source, and a record on the disk says so.
+/* A pack instead of its source. Nothing of the source is freed before it is in OUT, on the disk,
+ * was read back from there, agrees with what was read from the source, and a record on the disk
+ * says so.
  *
  *   OUT without magic, the source's header inside   synced, read back
  *   journal                                         synced, folder synced
@@ -87,7 +88,8 @@ static smol_status free_source(struct place *p, size_t first, size_t end, smol_e
     qsort(r, n, sizeof *r, by_place);
     for (size_t i = 0; i < n && st == SMOL_OK;) {
         struct range all = r[i++];
-        while (i < n && r[i].file == all.file && r[i].at == all.at + all.bytes) all.bytes += r[i++].bytes;
+        while (i < n && r[i].file == all.file && r[i].at == all.at + all.bytes)
+            all.bytes += r[i++].bytes;
         st = sm_out_punch(p->j.in.out[all.file], all.at, all.bytes, err);
     }
     sm_mem_free(r, n * sizeof *r);
@@ -104,7 +106,8 @@ static smol_status move_group(struct place *p, size_t first, size_t end, smol_er
     SM_TRY(sm_out_sync(p->j.out, err));
     SM_TRY(sm_pack_check(&p->j, first, end, &back, err));
     if (sm_hash_end(&source) == sm_hash_end(&back)) return SMOL_OK;
-    return SM_FAIL(err, IO, "the pack does not agree with the source: nothing of this group was freed");
+    return SM_FAIL(err, IO,
+                   "the pack does not agree with the source: nothing of this group was freed");
 }
 
 static smol_status move_all(struct place *p, smol_error *err)
@@ -137,7 +140,8 @@ static smol_status take_paths(struct place *p, const struct sm_gguf *g, smol_err
     p->n_in = sm_gguf_n_files(g);
     p->in_path = sm_mem_new(p->n_in * sizeof *p->in_path);
     if (!p->in_path) return no_memory(err);
-    for (size_t i = 0; i < p->n_in; i++) SM_TRY(copy_text(&p->in_path[i], sm_gguf_file_path(g, i), err));
+    for (size_t i = 0; i < p->n_in; i++)
+        SM_TRY(copy_text(&p->in_path[i], sm_gguf_file_path(g, i), err));
     return SMOL_OK;
 }
 
@@ -148,7 +152,8 @@ static smol_status check_links(struct place *p, smol_error *err)
         unsigned links;
         SM_TRY(sm_out_stat(p->j.in.out[i], &size, &links, err));
         if (links != 1)
-            return SM_FAIL(err, IO, "%s has %u names (hard links): freeing it would empty the others too",
+            return SM_FAIL(err, IO,
+                           "%s has %u names (hard links): freeing it would empty the others too",
                            p->in_path[i], links);
     }
     return SMOL_OK;
@@ -161,7 +166,8 @@ static bool begins_with(const char *path, const char magic[4])
     uint8_t b[4];
     bool is = false;
     if (sm_file_open(&f, path, false, NULL) != SMOL_OK) return false;
-    if (sm_file_size(f) >= 4 && sm_file_read(f, 0, b, 4, NULL) == SMOL_OK) is = !memcmp(b, magic, 4);
+    if (sm_file_size(f) >= 4 && sm_file_read(f, 0, b, 4, NULL) == SMOL_OK)
+        is = !memcmp(b, magic, 4);
     sm_file_close(f);
     return is;
 }
@@ -174,14 +180,15 @@ static bool is_empty(const char *path)
     uint8_t b[4] = {0};
     if (sm_file_open(&f, path, false, NULL) != SMOL_OK) return false;
     const uint64_t n = sm_file_size(f);
-    const bool empty = n <= 4 && sm_file_read(f, 0, b, (size_t)n, NULL) == SMOL_OK && !memcmp(b, zero, 4);
+    const bool empty =
+        n <= 4 && sm_file_read(f, 0, b, (size_t)n, NULL) == SMOL_OK && !memcmp(b, zero, 4);
     sm_file_close(f);
     return empty;
 }
 
-/* The journal beside OUT is one of another source, of which something may be in OUT alone: the magic
- * from the first record on, groups that were freed from the second. The source here is whole, so a
- * second record is never its own. */
+/* The journal beside OUT is one of another source, of which something may be in OUT alone: the
+ * magic from the first record on, groups that were freed from the second. The source here is whole,
+ * so a second record is never its own. */
 static smol_status check_owner(struct place *p, const char *out, smol_error *err)
 {
     const uint64_t identity = sm_ld64(p->j.head + p->j.pack->checksum_at);
@@ -194,8 +201,10 @@ static smol_status check_owner(struct place *p, const char *out, smol_error *err
     sm_journal_close(&old);
     SM_TRY(st);
     if (n > 1 || (n == 1 && h.identity != identity))
-        return SM_FAIL(err, IO, "%s holds what --in-place took from another file: give that file as IN; "
-                       "nothing was changed", out);
+        return SM_FAIL(err, IO,
+                       "%s holds what --in-place took from another file: give that file as IN; "
+                       "nothing was changed",
+                       out);
     return SMOL_OK;
 }
 
@@ -299,7 +308,8 @@ static smol_status finish(struct place *p, const char *out, smol_error *err)
 
 /* ---- going on ------------------------------------------------------------------------------- */
 
-/* The header of the unfinished OUT, its checksums taken as zero, if it is the one of the journal. */
+/* The header of the unfinished OUT, its checksums taken as zero, if it is the one of the
+ * journal. */
 static smol_status take_head(struct place *p, const struct sm_journal_head *h, uint8_t **head,
                              smol_error *err)
 {
@@ -314,8 +324,9 @@ static smol_status take_head(struct place *p, const struct sm_journal_head *h, u
         memcpy(*head + at, data, (size_t)k);
     }
     memcpy(*head, "GGUF", 4);
-    const bool inside = h->head_bytes >= 64 && h->checksum_at >= 24 && h->checksum_at <= h->head_bytes - 8 &&
-                        h->sums_at <= h->head_bytes && h->n_sums <= (h->head_bytes - h->sums_at) / 8;
+    const bool inside = h->head_bytes >= 64 && h->checksum_at >= 24 &&
+                        h->checksum_at <= h->head_bytes - 8 && h->sums_at <= h->head_bytes &&
+                        h->n_sums <= (h->head_bytes - h->sums_at) / 8;
     if (!inside) return SM_FAIL(err, FORMAT, "%s: the journal is damaged", p->log_path);
     memset(*head + h->sums_at, 0, (size_t)h->n_sums * 8);
     sm_st64(*head + h->checksum_at, h->identity);
@@ -359,8 +370,9 @@ static smol_status match_sources(struct place *p, smol_error *err)
         SM_TRY(sm_out_open(&j->in.out[i], p->in_path[i], SM_OUT_KEPT, true, err));
         SM_TRY(sm_out_stat(j->in.out[i], &size, &links, err));
         if (size != j->pack->source[i].bytes)
-            return SM_FAIL(err, IO, "%s is not the source of %s: it has %" PRIu64 " bytes, expected %"
-                           PRIu64, p->in_path[i], sm_out_path(j->out), size, j->pack->source[i].bytes);
+            return SM_FAIL(
+                err, IO, "%s is not the source of %s: it has %" PRIu64 " bytes, expected %" PRIu64,
+                p->in_path[i], sm_out_path(j->out), size, j->pack->source[i].bytes);
     }
     for (size_t u = 0; u < j->n_raw_units; u++) {
         const struct sm_pack_span s = sm_pack_span_of(j, u);
@@ -503,8 +515,10 @@ static smol_status decide(struct place *p, const char *in, const char *out, bool
         return resume(p, in, out, &h, err);
     }
     if (begins_with(in, SM_PACK_FREED))
-        return SM_FAIL(err, IO, "%s was partly freed by smol pack --in-place into another file than %s: "
-                       "give the same OUT as then", in, out);
+        return SM_FAIL(err, IO,
+                       "%s was partly freed by smol pack --in-place into another file than %s: "
+                       "give the same OUT as then",
+                       in, out);
     sm_journal_close(&p->log);
     return begin(p, in, out, err); /* says what is wrong with IN */
 }

@@ -61,7 +61,8 @@ SM_NODISCARD smol_status sm_pack_layout(const struct sm_gguf *g, const struct sm
 SM_NODISCARD smol_status sm_pack_job_begin(struct sm_pack_job *j, uint8_t *head, size_t head_bytes,
                                            uint64_t file_bytes, smol_error *err);
 /* The same for a finished pack that was opened (g is not taken over): for undoing it. */
-SM_NODISCARD smol_status sm_pack_job_undo(struct sm_pack_job *j, struct sm_gguf *g, smol_error *err);
+SM_NODISCARD smol_status sm_pack_job_undo(struct sm_pack_job *j, struct sm_gguf *g,
+                                          smol_error *err);
 void sm_pack_job_end(struct sm_pack_job *j);
 void sm_pack_files_close(struct sm_pack_files *f);
 SM_NODISCARD smol_status sm_pack_files_open(struct sm_pack_files *f, const struct sm_gguf *g,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The journal of an in-place pack: which units are safely in OUT, so that their source may be freed.
- * A record counts when it is whole: everything ends with a checksum over itself, and a torn tail is
- * what a power cut leaves of a record whose units were not freed yet. */
+/* The journal of an in-place pack: which units are safely in OUT, so that their source may be
+ * freed. A record counts when it is whole: everything ends with a checksum over itself, and a torn
+ * tail is what a power cut leaves of a record whose units were not freed yet. */
 #include "base/bits.h"
 #include "store/pack_int.h"
 
@@ -48,8 +48,8 @@ static smol_status read_at(struct sm_journal *l, uint64_t into, void *to, size_t
     return SMOL_OK;
 }
 
-smol_status sm_journal_open(struct sm_journal *l, const char *path, struct sm_journal_head *h, bool *ok,
-                            smol_error *err)
+smol_status sm_journal_open(struct sm_journal *l, const char *path, struct sm_journal_head *h,
+                            bool *ok, smol_error *err)
 {
     uint8_t b[HEAD_BYTES];
     *ok = false;
@@ -103,7 +103,8 @@ smol_status sm_journal_count(struct sm_journal *l, const struct sm_journal_head 
     uint64_t first, end;
     bool ok = true;
     *n = 0;
-    uint64_t *sums = h->n_sums < SIZE_MAX / 16 ? sm_mem_new((size_t)h->n_sums * sizeof *sums) : NULL;
+    uint64_t *sums =
+        h->n_sums < SIZE_MAX / 16 ? sm_mem_new((size_t)h->n_sums * sizeof *sums) : NULL;
     if (!sums) return SM_FAIL(err, NOMEM, "no memory to read a journal");
     smol_status st = SMOL_OK;
     while (st == SMOL_OK && ok) {

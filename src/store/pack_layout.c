@@ -32,8 +32,8 @@ struct layout {
 
 /* ---- what is no tensor ---------------------------------------------------------------------- */
 
-static smol_status is_zero(const struct layout *l, size_t file, uint64_t at, uint64_t n, uint8_t *stage,
-                           bool *zero, smol_error *err)
+static smol_status is_zero(const struct layout *l, size_t file, uint64_t at, uint64_t n,
+                           uint8_t *stage, bool *zero, smol_error *err)
 {
     *zero = true;
     while (n && *zero) {
@@ -133,8 +133,9 @@ static bool is_expert_bias(const struct sm_tensor_info *t)
 }
 
 /* One tensor at l->at, or the part of an extent: stride and sum_stride 0 mean "by itself". */
-static smol_status place(struct layout *l, uint32_t i, uint64_t at, uint64_t stride, uint64_t first_sum,
-                         uint64_t sum_stride, uint64_t *bytes, uint64_t *sums, smol_error *err)
+static smol_status place(struct layout *l, uint32_t i, uint64_t at, uint64_t stride,
+                         uint64_t first_sum, uint64_t sum_stride, uint64_t *bytes, uint64_t *sums,
+                         smol_error *err)
 {
     const struct sm_tensor_info *t = sm_gguf_tensor(l->g, i);
     const uint64_t all = t->dim[1] * t->dim[2] * t->dim[3]; /* below 2^63: the reader's check */
@@ -143,16 +144,17 @@ static smol_status place(struct layout *l, uint32_t i, uint64_t at, uint64_t str
     const bool x8 = !by_row && wants_x8(l, t, n_rows);
     const uint64_t row_bytes = sm_row_bytes(t->type, t->dim[0]);
     const uint64_t rows = unit_rows(t, n_rows, row_bytes), n_units = (n_rows + rows - 1) / rows;
-    const uint64_t layout = by_row ? SM_LAYOUT_BY_ROW : stack ? (x8 ? SM_LAYOUT_STACK_X8 : SM_LAYOUT_STACK)
-                                                     : (x8 ? SM_LAYOUT_X8 : SM_LAYOUT_ROWS);
+    const uint64_t layout = by_row  ? SM_LAYOUT_BY_ROW
+                            : stack ? (x8 ? SM_LAYOUT_STACK_X8 : SM_LAYOUT_STACK)
+                                    : (x8 ? SM_LAYOUT_X8 : SM_LAYOUT_ROWS);
     const uint64_t body = sm_round_up64(n_rows, x8 ? 8 : 1) * row_bytes;
     if (sm_round_up64(rows, 8) * row_bytes > SM_PACK_UNIT_MAX || n_rows > UINT32_MAX / 2 ||
         n_mat > UINT32_MAX / 2)
         return SM_FAIL(err, LIMIT, "tensor %s has rows too long to be packed", t->name);
     *bytes = sm_round_up64(body, SM_ALIGN);
     *sums = n_units;
-    l->row[i] = (struct row){{t->type, t->n_dims, t->dim[0], t->dim[1], t->dim[2], t->dim[3], t->file,
-                              t->at, layout, at, stride ? stride : *bytes, rows, first_sum,
+    l->row[i] = (struct row){{t->type, t->n_dims, t->dim[0], t->dim[1], t->dim[2], t->dim[3],
+                              t->file, t->at, layout, at, stride ? stride : *bytes, rows, first_sum,
                               sum_stride ? sum_stride : n_units}};
     return SMOL_OK;
 }
@@ -170,9 +172,10 @@ static smol_status place_dense(struct layout *l, uint32_t i, smol_error *err)
 
 /* The order of a forward pass; what is not listed comes after its neighbours. */
 static const char *const ranks[] = {
-    "attn_norm", "attn_q", "attn_kv", "attn_k", "attn_v", "attn_rot", "ssm", "shortconv", "attn_gate",
-    "attn_sinks", "attn", "post_attention", "ffn_norm", "ffn_gate_inp", "exp_probs", "ffn_gate_shexp",
-    "ffn_up_shexp", "ffn_down_shexp", "ffn_gate", "ffn_up", "ffn_down"};
+    "attn_norm", "attn_q",       "attn_kv",   "attn_k",         "attn_v",       "attn_rot",
+    "ssm",       "shortconv",    "attn_gate", "attn_sinks",     "attn",         "post_attention",
+    "ffn_norm",  "ffn_gate_inp", "exp_probs", "ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp",
+    "ffn_gate",  "ffn_up",       "ffn_down"};
 #define N_RANKS (sizeof ranks / sizeof *ranks)
 
 static uint64_t rank_of(const struct sm_tensor_info *t)
@@ -194,11 +197,22 @@ static const char *const part_names[] = {"ffn_gate_exps.weight", "ffn_gate_up_ex
                                          "ffn_up_exps.weight",   "ffn_gate_exps.bias",
                                          "ffn_gate_up_exps.bias", "ffn_up_exps.bias",
                                          "ffn_down_exps.weight", "ffn_down_exps.bias"};
-enum { P_GATE, P_GATE_UP, P_UP, P_GATE_BIAS, P_GATE_UP_BIAS, P_UP_BIAS, P_DOWN, P_DOWN_BIAS, N_PARTS };
+enum {
+    P_GATE,
+    P_GATE_UP,
+    P_UP,
+    P_GATE_BIAS,
+    P_GATE_UP_BIAS,
+    P_UP_BIAS,
+    P_DOWN,
+    P_DOWN_BIAS,
+    N_PARTS
+};
 
-/* The tensor blk.<layer>.<part>, if it is a stack for n_expert experts (0: any number; it is set). */
-static const struct sm_tensor_info *expert_part(const struct layout *l, unsigned layer, unsigned part,
-                                                uint64_t *n_expert)
+/* The tensor blk.<layer>.<part>, if it is a stack for n_expert experts (0: any number; it is
+ * set). */
+static const struct sm_tensor_info *expert_part(const struct layout *l, unsigned layer,
+                                                unsigned part, uint64_t *n_expert)
 {
     char name[64];
     (void)snprintf(name, sizeof name, "blk.%u.%s", layer, part_names[part]);
@@ -219,7 +233,8 @@ static unsigned find_parts(const struct layout *l, unsigned layer, uint32_t part
     unsigned n = 0;
     *n_expert = 0;
     for (unsigned i = 0; i < N_PARTS; i++) t[i] = expert_part(l, layer, i, n_expert);
-    const bool split = t[P_GATE] && t[P_UP] && !t[P_GATE_UP], fused = t[P_GATE_UP] && !t[P_GATE] && !t[P_UP];
+    const bool split = t[P_GATE] && t[P_UP] && !t[P_GATE_UP],
+               fused = t[P_GATE_UP] && !t[P_GATE] && !t[P_UP];
     if (!t[P_DOWN] || (!split && !fused)) return 0;
     for (unsigned i = 0; i < N_PARTS; i++)
         if (t[i]) part[n++] = (uint32_t)(t[i] - first);
@@ -238,7 +253,8 @@ static void mark_experts(struct layout *l, unsigned layer)
 static smol_status place_experts(struct layout *l, unsigned layer, smol_error *err)
 {
     uint32_t part[N_PARTS];
-    uint64_t bytes[N_PARTS], sums[N_PARTS], stride = 0, n_units = 0, offset = 0, unit = 0, n_mat, end;
+    uint64_t bytes[N_PARTS], sums[N_PARTS], stride = 0, n_units = 0, offset = 0, unit = 0, n_mat,
+                                            end;
     const unsigned n = find_parts(l, layer, part, &n_mat);
     if (!n) return SMOL_OK; /* dense tensors like others */
     for (unsigned i = 0; i < n; i++) { /* sizes first */
@@ -249,8 +265,8 @@ static smol_status place_experts(struct layout *l, unsigned layer, smol_error *e
     stride = sm_round_up64(stride, SM_PACK_ALIGN);
     l->at = sm_round_up64(l->at, SM_PACK_ALIGN);
     for (unsigned i = 0; i < n; i++) {
-        SM_TRY(place(l, part[i], l->at + offset, stride, l->n_sums + unit, n_units, &bytes[i], &sums[i],
-                     err));
+        SM_TRY(place(l, part[i], l->at + offset, stride, l->n_sums + unit, n_units, &bytes[i],
+                     &sums[i], err));
         offset += bytes[i];
         unit += sums[i];
     }
@@ -275,7 +291,10 @@ static smol_status add_payload(struct layout *l, const char *name, uint64_t from
     return SMOL_OK;
 }
 
-static bool is_expert(const struct sm_tensor_info *t) { return strstr(t->name, "_exps.weight") != NULL; }
+static bool is_expert(const struct sm_tensor_info *t)
+{
+    return strstr(t->name, "_exps.weight") != NULL;
+}
 
 static smol_status place_all(struct layout *l, smol_error *err)
 {
@@ -300,7 +319,8 @@ static smol_status place_all(struct layout *l, smol_error *err)
     return SMOL_OK;
 }
 
-static smol_status set_u64s(struct layout *l, const char *key, const void *v, uint64_t n, smol_error *err)
+static smol_status set_u64s(struct layout *l, const char *key, const void *v, uint64_t n,
+                            smol_error *err)
 {
     return sm_gguf_writer_set(l->w, key, SM_KV_ARRAY, SM_KV_U64, n, v, (size_t)n * 8, err);
 }

@@ -3,8 +3,8 @@
  *
  * Items are the experts asked for, in ascending order. Each is MISSING (no slot yet), PINNED (its
  * slot is READY or LOADING and held for this use), TAKEN (the caller computes on it) or GIVEN. A
- * pass over the missing items, in order, starts a read whenever a slot can be had; it runs at begin,
- * whenever an item is given back and whenever a reader reports.
+ * pass over the missing items, in order, starts a read whenever a slot can be had; it runs at
+ * begin, whenever an item is given back and whenever a reader reports.
  *
  * At most one read of each expert per use, however small the pool:
  *   An item that is PINNED at begin keeps its slot until it is given: no read. An item that is
@@ -51,7 +51,7 @@ static void pin(struct sm_store *s, struct sm_use *u, unsigned i, struct sm_slot
     u->state[i] = SM_ITEM_PINNED;
 }
 
-/* ---- finding a slot --------------------------------------------------------------------------- */
+/* ---- finding a slot -------------------------------------------------------------------------- */
 
 static struct sm_slot *empty_slot(struct sm_expert_pool *p)
 {
@@ -81,8 +81,9 @@ static struct sm_slot *cancel_speculation(struct sm_store *s, struct sm_use *u)
 }
 
 /* A slot for a missing expert of the present use, EMPTY, or NULL: not now. An expert that is worth
- * more than the one it would make room for is evicted only to keep AHEAD transit slots going: what a
- * wave brings and the policy would not keep flows through few slots and leaves the others alone. */
+ * more than the one it would make room for is evicted only to keep AHEAD transit slots going: what
+ * a wave brings and the policy would not keep flows through few slots and leaves the others
+ * alone. */
 static struct sm_slot *slot_for(struct sm_store *s, struct sm_use *u, uint16_t expert)
 {
     struct sm_expert_pool *p = u->pool;
@@ -131,7 +132,7 @@ static void start_missing(struct sm_store *s, struct sm_use *u)
     sm_slots_check(s, u->pool);
 }
 
-/* ---- begin ------------------------------------------------------------------------------------ */
+/* ---- begin ----------------------------------------------------------------------------------- */
 
 static bool is_here(const struct sm_expert_pool *p, uint16_t expert)
 {
@@ -184,7 +185,7 @@ void sm_pager_begin(struct sm_store *s, uint32_t pool, const uint16_t *ids, unsi
     unlock(s);
 }
 
-/* ---- take ------------------------------------------------------------------------------------- */
+/* ---- take ------------------------------------------------------------------------------------ */
 
 /* The item to take now; n when there is none. Whole experts before halves. */
 static unsigned ready_item(const struct sm_use *u)
@@ -319,7 +320,7 @@ smol_status sm_pager_take_down(struct sm_store *s, unsigned i, smol_error *err)
     return st != SMOL_OK ? st : check_first_use(s, u->pool, sl, SM_HALF_DOWN, err);
 }
 
-/* ---- give and end ----------------------------------------------------------------------------- */
+/* ---- give and end ---------------------------------------------------------------------------- */
 
 /* The caller is done with a slot: what failed is forgotten, what still arrives may arrive. */
 static void unpin(struct sm_expert_pool *p, struct sm_slot *sl)
@@ -370,7 +371,7 @@ void sm_pager_end(struct sm_store *s)
     unlock(s);
 }
 
-/* ---- counting and asking ahead ---------------------------------------------------------------- */
+/* ---- counting and asking ahead --------------------------------------------------------------- */
 
 void sm_pager_note(struct sm_store *s, uint32_t pool, const uint16_t *ids, unsigned k)
 {

@@ -111,7 +111,8 @@ static inline uint32_t sm_plan_slots(const struct sm_plan *p, uint32_t n_expert)
     return p->n_slots < n_expert ? p->n_slots : n_expert;
 }
 
-/* Describe the pools of a store for sm_plan_input; writes at most cap, returns the number of pools. */
+/* Describe the pools of a store for sm_plan_input; writes at most cap, returns the number of
+ * pools. */
 uint32_t sm_plan_pools_of(const struct sm_store *s, struct sm_plan_pool *out, uint32_t cap);
 
 #endif

@@ -40,7 +40,8 @@ const struct sm_policy_ops sm_policy_lfru = {"lfru", lru_use, lfru_heat};
 
 const struct sm_policy_ops *sm_policy_find(const char *name)
 {
-    static const struct sm_policy_ops *const all[] = {&sm_policy_lru, &sm_policy_lfu, &sm_policy_lfru};
+    static const struct sm_policy_ops *const all[] = {&sm_policy_lru, &sm_policy_lfu,
+                                                      &sm_policy_lfru};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (!strcmp(all[i]->name, name)) return all[i];
     return NULL;
@@ -145,11 +146,15 @@ void sm_policy_warm(struct sm_policy *p, const float *uses)
     while (p->n_held < p->n_slots) {
         uint32_t best = p->n_expert;
         for (uint32_t e = 0; e < p->n_expert; e++)
-            if (!p->held[e] && uses[e] > 0 && (best == p->n_expert || uses[e] > uses[best])) best = e;
+            if (!p->held[e] && uses[e] > 0 && (best == p->n_expert || uses[e] > uses[best]))
+                best = e;
         if (best == p->n_expert) return;
         p->held[best] = 1;
         p->n_held++;
     }
 }
 
-double sm_policy_uses(const struct sm_policy *p, uint16_t expert) { return p->sum[expert] / p->weight; }
+double sm_policy_uses(const struct sm_policy *p, uint16_t expert)
+{
+    return p->sum[expert] / p->weight;
+}

@@ -10,7 +10,8 @@
  *   lfu   decayed use: every use counts 1, and half as much 128 tokens later
  *   lfru  decayed use, plus a bonus for the last few tokens: SM_LFRU_BONUS / (1 + age / 8)
  *
- * Heat is made of +, x and / on doubles, so that a lever that looks at the pool repeats bit for bit. */
+ * Heat is made of +, x and / on doubles, so that a lever that looks at the pool repeats bit for
+ * bit. */
 #ifndef SM_POLICY_H
 #define SM_POLICY_H
 

@@ -69,7 +69,7 @@ static smol_status run_policy(const struct sm_trace_data *d, const struct sm_tra
     return SMOL_OK;
 }
 
-/* ---- Belady: what will be used latest leaves --------------------------------------------------- */
+/* ---- Belady: what will be used latest leaves ------------------------------------------------- */
 
 struct belady {
     uint32_t n_expert, n_used, n_held, n_slots;
@@ -141,8 +141,9 @@ static smol_status run_belady(const struct sm_trace_data *d, const struct sm_tra
     return SMOL_OK;
 }
 
-smol_status sm_replay_run(const struct sm_trace_data *d, uint32_t layer, const struct sm_replay *how,
-                          struct sm_replay_result *sum, smol_error *err)
+smol_status sm_replay_run(const struct sm_trace_data *d, uint32_t layer,
+                          const struct sm_replay *how, struct sm_replay_result *sum,
+                          smol_error *err)
 {
     const struct sm_trace_layer *l = &d->layer[layer];
     assert(layer < d->shape.n_layers && how->n_slots >= d->shape.n_used);

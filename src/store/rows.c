@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Single rows: the embedding table stays in the file and a row is read when a token needs it (one
- * block of 4 KiB mostly), unless the same table is resident as the tied head. Few words make up most
- * of a text: what was read is kept as far as the plan leaves room, a cell for each row modulo their
- * number (ids are by frequency in most vocabularies, so that common words do not meet). */
+ * block of 4 KiB mostly), unless the same table is resident as the tied head. Few words make up
+ * most of a text: what was read is kept as far as the plan leaves room, a cell for each row modulo
+ * their number (ids are by frequency in most vocabularies, so that common words do not meet). */
 #include "store/store_int.h"
 
 #include "base/mem.h"
@@ -10,7 +10,10 @@
 #include <assert.h>
 #include <string.h>
 
-static size_t data_bytes(const struct sm_store *s) { return sm_round_up(s->by_row_bytes_max, SM_ALIGN); }
+static size_t data_bytes(const struct sm_store *s)
+{
+    return sm_round_up(s->by_row_bytes_max, SM_ALIGN);
+}
 
 size_t sm_row_cell_bytes(const struct sm_store *s) { return data_bytes(s) + sizeof *s->row.of; }
 
@@ -62,6 +65,8 @@ smol_status sm_store_row(struct sm_store *s, const struct sm_weight *w, uint32_t
     if (w->home != SM_HOME_RESIDENT) return read_row(s, w, row, out, err);
     assert(w->data);
     if (w->x8) sm_x8_decode_row(w->type, w->data, row, w->n_in, out);
-    else sm_decode_row(w->type, w->data + (size_t)row * sm_row_bytes(w->type, w->n_in), out, w->n_in);
+    else
+        sm_decode_row(w->type, w->data + (size_t)row * sm_row_bytes(w->type, w->n_in), out,
+                      w->n_in);
     return SMOL_OK;
 }

@@ -175,10 +175,10 @@ static smol_status check_finite(const struct sm_run *run, const uint8_t *rows, s
     return SMOL_OK;
 }
 
-/* Compare units of a pack with their checksums: `data` holds n_rows rows from row `row` (the first of a
- * unit) of matrix `mat`. False: *unit does not agree. */
-static bool units_good(const struct sm_store *s, const struct sm_place *place, uint32_t mat, uint32_t row,
-                       uint32_t n_rows, const uint8_t *data, uint32_t *unit)
+/* Compare units of a pack with their checksums: `data` holds n_rows rows from row `row` (the first
+ * of a unit) of matrix `mat`. False: *unit does not agree. */
+static bool units_good(const struct sm_store *s, const struct sm_place *place, uint32_t mat,
+                       uint32_t row, uint32_t n_rows, const uint8_t *data, uint32_t *unit)
 {
     const struct sm_pack *pack = sm_gguf_pack(s->gguf);
     *unit = row / place->unit_rows;
@@ -258,8 +258,8 @@ smol_status sm_run_verify(struct sm_store *s, struct sm_stage *st, const struct 
         if (!memcmp(have, want, run->row_bytes)) continue;
         size_t i = 0;
         while (have[i] == want[i]) i++;
-        return differs(&source, run->row0 + r, source.at + (uint64_t)r * run->row_bytes + i, have[i],
-                       want[i], err);
+        return differs(&source, run->row0 + r, source.at + (uint64_t)r * run->row_bytes + i,
+                       have[i], want[i], err);
     }
     return SMOL_OK;
 }

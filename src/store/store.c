@@ -9,7 +9,7 @@
 #define FILE_BYTES 512u   /* generous bounds of what an open file (its path aside) */
 #define THREAD_BYTES 128u /* and a thread object hold */
 
-/* ---- the source of a pack --------------------------------------------------------------------- */
+/* ---- the source of a pack -------------------------------------------------------------------- */
 
 static void close_sources(struct sm_store *s)
 {
@@ -51,8 +51,10 @@ static smol_status open_sources(struct sm_store *s, smol_error *err)
     for (size_t i = 0; i < s->n_sources; i++) {
         s->source[i] = open_source(s, pack, i);
         if (s->source[i]) continue;
-        sm_log_note("the source of the pack (%s) is not beside it: verifying with a second read of the "
-                    "pack", pack->source[i].name);
+        sm_log_note(
+            "the source of the pack (%s) is not beside it: verifying with a second read of the "
+            "pack",
+            pack->source[i].name);
         close_sources(s);
         return SMOL_OK;
     }
@@ -136,7 +138,7 @@ void sm_store_free(struct sm_store *s)
     sm_mem_free(s, sizeof *s);
 }
 
-/* ---- declare ---------------------------------------------------------------------------------- */
+/* ---- declare --------------------------------------------------------------------------------- */
 
 /* Type, width and bytes of a tensor of n_rows rows; nothing of the header is believed. */
 static smol_status check_tensor(const struct sm_store *s, const struct sm_tensor_info *t,
@@ -241,7 +243,7 @@ smol_status sm_store_add(struct sm_store *s, const struct sm_tensor_info *t, enu
     return SMOL_OK;
 }
 
-/* ---- expert pools ----------------------------------------------------------------------------- */
+/* ---- expert pools ---------------------------------------------------------------------------- */
 
 /* n_rows of n_cols values of every expert of tensor t become part i. */
 static smol_status add_part(struct sm_store *s, struct sm_expert_pool *p, unsigned i,
@@ -255,7 +257,8 @@ static smol_status add_part(struct sm_store *s, struct sm_expert_pool *p, unsign
                           t->name, (unsigned)t->n_dims);
     SM_TRY(check_tensor(s, t, all_rows, err));
     if (t->place && (t->place->n_mat != n_expert || t->place->n_rows != n_rows))
-        return SM_FAIL_AT(err, FORMAT, t->at, "tensor %s is not held as experts in this pack", t->name);
+        return SM_FAIL_AT(err, FORMAT, t->at, "tensor %s is not held as experts in this pack",
+                          t->name);
     if (p->info.n_expert && p->info.n_expert != n_expert)
         return SM_FAIL_AT(err, FORMAT, t->at, "tensor %s has %llu experts, its neighbour %u",
                           t->name, (unsigned long long)n_expert, (unsigned)p->info.n_expert);
@@ -278,7 +281,8 @@ static smol_status add_part(struct sm_store *s, struct sm_expert_pool *p, unsign
     const uint32_t n = wanted < groups ? (uint32_t)wanted : groups;
     const uint32_t even = (groups + n - 1) / n; /* pieces of like size, of whole units */
     const uint32_t unit = t->place && t->place->n_units > 1 ? t->place->unit_rows / 8 : 1;
-    const uint32_t per_piece = t->place && t->place->n_units == 1 ? groups : (even + unit - 1) / unit * unit;
+    const uint32_t per_piece =
+        t->place && t->place->n_units == 1 ? groups : (even + unit - 1) / unit * unit;
     *part = (struct sm_part){.info = t, .shape = shape, .row_bytes = (size_t)row_bytes,
                              .rows_per_piece = per_piece * 8,
                              .n_pieces = (groups + per_piece - 1) / per_piece};
@@ -389,7 +393,7 @@ const struct sm_pool_info *sm_store_pool(const struct sm_store *s, uint32_t pool
     return &s->pool[pool]->info;
 }
 
-/* ---- sizes and statistics --------------------------------------------------------------------- */
+/* ---- sizes and statistics -------------------------------------------------------------------- */
 
 void sm_store_sizes(const struct sm_store *s, unsigned n_readers, struct sm_store_sizes *out)
 {
@@ -449,5 +453,6 @@ void sm_store_stats(const struct sm_store *s, struct sm_store_stats *out)
     out->given_back_bytes = s->guard.given_bytes;
     out->bytes_read = sm_store_file_bytes(s) - s->read_base;
     out->direct = true;
-    for (size_t i = 0; i < s->n_files; i++) out->direct = out->direct && sm_file_is_direct(s->file[i]);
+    for (size_t i = 0; i < s->n_files; i++)
+        out->direct = out->direct && sm_file_is_direct(s->file[i]);
 }

@@ -100,7 +100,7 @@ struct sm_slot {
     bool queued, failed;
     bool ahead;                  /* expected to be used soon: evicted last */
     bool guess;                  /* its read began on speculation and nothing has used it yet */
-    uint64_t due;                /* NEXT: which use it is for, as a count of uses; orders the queue */
+    uint64_t due; /* NEXT: which use it is for, as a count of uses; orders the queue */
     uint64_t landed_bytes;       /* read into it so far */
     bool checked[SM_HALVES];     /* verify: compared at first use */
     bool began_ahead;            /* the present load began on speculation */
@@ -134,7 +134,10 @@ struct sm_expert_pool {
 };
 
 /* Slots that can hold something. */
-static inline uint32_t sm_pool_live(const struct sm_expert_pool *p) { return p->n_slots - p->n_off; }
+static inline uint32_t sm_pool_live(const struct sm_expert_pool *p)
+{
+    return p->n_slots - p->n_off;
+}
 
 struct sm_guard {
     void (*probe)(struct sm_memory *out); /* NULL: no guard */
@@ -198,8 +201,8 @@ struct sm_use {
 
 /* ---- streamed weights (stream.c) ------------------------------------------------------------ */
 
-/* 2 MiB reads, three under way, reach the bandwidth of every flash that was modelled; with 8 of them
- * reading goes on through 60 ms of computing at 278 MB/s. */
+/* 2 MiB reads, three under way, reach the bandwidth of every flash that was modelled; with 8 of
+ * them reading goes on through 60 ms of computing at 278 MB/s. */
 #define SM_STREAM_BYTES ((size_t)2 << 20)
 #define SM_STREAM_CELLS 8u
 #define SM_STREAM_MIN_BYTES ((size_t)16 << 10)
@@ -303,7 +306,8 @@ SM_NODISCARD smol_status sm_run_verify(struct sm_store *s, struct sm_stage *st,
  * fewer). place: NULL in plain files. */
 uint32_t sm_run_rows(uint32_t n_rows, size_t row_bytes, size_t bytes, const struct sm_place *place);
 /* Bytes that n rows take in a file. */
-static inline size_t sm_run_file_bytes(uint32_t n_rows, size_t row_bytes, const struct sm_place *place)
+static inline size_t sm_run_file_bytes(uint32_t n_rows, size_t row_bytes,
+                                       const struct sm_place *place)
 {
     return place ? (size_t)sm_place_bytes(place, n_rows) : (size_t)n_rows * row_bytes;
 }

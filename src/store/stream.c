@@ -5,9 +5,12 @@
 #include <assert.h>
 #include <string.h>
 
-/* ---- what is streamed ------------------------------------------------------------------------- */
+/* ---- what is streamed ------------------------------------------------------------------------ */
 
-static size_t row_bytes_of(const struct sm_weight *w) { return (size_t)sm_row_bytes(w->type, w->n_in); }
+static size_t row_bytes_of(const struct sm_weight *w)
+{
+    return (size_t)sm_row_bytes(w->type, w->n_in);
+}
 
 /* Matrices that are multiplied and nothing else: no vectors, no small ones, none that is pinned. */
 static bool can_stream(const struct sm_store *s, const struct sm_weight_node *n)
@@ -139,7 +142,7 @@ smol_status sm_store_stream(struct sm_store *s, uint64_t bytes, uint64_t *stream
     return *streamed ? list_chunks(s, err) : SMOL_OK;
 }
 
-/* ---- the ring --------------------------------------------------------------------------------- */
+/* ---- the ring -------------------------------------------------------------------------------- */
 
 smol_status sm_stream_start(struct sm_store *s, smol_error *err)
 {
@@ -188,7 +191,7 @@ void sm_stream_land(struct sm_store *s, uint32_t cell, smol_status status, const
     t->err = *err;
 }
 
-/* ---- use -------------------------------------------------------------------------------------- */
+/* ---- use ------------------------------------------------------------------------------------- */
 
 const struct sm_stream_item *sm_stream_of(const struct sm_store *s, const uint8_t *data)
 {
@@ -201,8 +204,8 @@ const struct sm_stream_item *sm_stream_of(const struct sm_store *s, const uint8_
 uint32_t sm_stream_chunk_rows(const struct sm_stream_item *item) { return item->chunk_rows; }
 uint32_t sm_stream_n_chunks(const struct sm_stream_item *item) { return item->n_chunks; }
 
-/* Drop what was read ahead between what comes next and `to`. What was begun before and is not read yet
- * comes first: then the gap waits until reading gets there. */
+/* Drop what was read ahead between what comes next and `to`. What was begun before and is not read
+ * yet comes first: then the gap waits until reading gets there. */
 static void skip(struct sm_stream *t, uint64_t to)
 {
     t->n_skips++;
@@ -255,7 +258,8 @@ const uint8_t *sm_stream_take(struct sm_store *s, const struct sm_stream_item *i
     return data;
 }
 
-void sm_stream_give(struct sm_store *s, const struct sm_stream_item *item, uint32_t chunk, uint32_t n)
+void sm_stream_give(struct sm_store *s, const struct sm_stream_item *item, uint32_t chunk,
+                    uint32_t n)
 {
     struct sm_stream *t = &s->stream;
     (void)pthread_mutex_lock(&s->sched.mu);

@@ -12,9 +12,9 @@
  *   sm_stream_give(s, item, i, n)     n times for every chunk: then its buffer is filled anew
  *
  * All chunks of an item that was begun must be taken and given. Chunks are claimed in ascending
- * order, so the oldest one is always in the ring or on its way: no deadlock, however small the ring.
- * An order of use that is not the order of declaration is right too, only slower: what was read
- * ahead in vain is dropped. */
+ * order, so the oldest one is always in the ring or on its way: no deadlock, however small the
+ * ring. An order of use that is not the order of declaration is right too, only slower: what was
+ * read ahead in vain is dropped. */
 #ifndef SM_STREAM_H
 #define SM_STREAM_H
 
@@ -31,9 +31,10 @@ void sm_stream_begin(struct sm_store *s, const struct sm_stream_item *item);
 /* NULL: a read failed, see sm_stream_status. worker: 0 counts the time it waits. */
 const uint8_t *sm_stream_take(struct sm_store *s, const struct sm_stream_item *item, uint32_t chunk,
                               unsigned worker);
-void sm_stream_give(struct sm_store *s, const struct sm_stream_item *item, uint32_t chunk, uint32_t n);
-/* The first failure of a streamed read since this was last called, when nothing that was begun is being
- * computed any more; reading starts anew with the next item that is begun. */
+void sm_stream_give(struct sm_store *s, const struct sm_stream_item *item, uint32_t chunk,
+                    uint32_t n);
+/* The first failure of a streamed read since this was last called, when nothing that was begun is
+ * being computed any more; reading starts anew with the next item that is begun. */
 SM_NODISCARD smol_status sm_stream_status(struct sm_store *s, smol_error *err);
 
 /* Before loading: let declared matrices of together at least `bytes` (as held) be streamed, spread

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Traces of routing: what every token asked of every layer with experts, so that policies, pool sizes
- * and levers can be replayed without the model (smol simulate).
+/* Traces of routing: what every token asked of every layer with experts, so that policies, pool
+ * sizes and levers can be replayed without the model (smol simulate).
  *
- * Bytes, little-endian: "smoltrc1", then u32 each: layers, experts, experts per token, groups, groups
- * used; f32 selection bias [layers][experts]; then records:
+ * Bytes, little-endian: "smoltrc1", then u32 each: layers, experts, experts per token, groups,
+ * groups used; f32 selection bias [layers][experts]; then records:
  *   1  u32 token                                       a token enters the model
  *   2  u16 layer, f32 score [experts]                  its scores there (the order of tokens holds
  *                                                      in each layer; layers may come in waves)
@@ -24,7 +24,7 @@
 
 struct sm_trace_shape { uint32_t n_layers, n_expert, n_used, n_group, n_group_used; };
 
-/* ---- writing: nothing is allocated, `put` gets the bytes as they come ------------------------- */
+/* ---- writing: nothing is allocated, `put` gets the bytes as they come ------------------------ */
 
 struct sm_trace {
     void (*put)(void *arg, const void *bytes, size_t n);
@@ -39,7 +39,7 @@ void sm_trace_scores(struct sm_trace *t, uint32_t layer, const float *scores);
 void sm_trace_ahead(struct sm_trace *t, uint32_t layer, uint32_t distance, const uint16_t *ids,
                     uint32_t n);
 
-/* ---- reading ---------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* All uses of one layer, in the order of tokens. */
 struct sm_trace_layer {

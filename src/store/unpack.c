@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The source of a pack again, byte for byte: every file is its size in zero bytes, and what the pack
- * holds of it is put in its place. */
+/* The source of a pack again, byte for byte: every file is its size in zero bytes, and what the
+ * pack holds of it is put in its place. */
 #include "store/pack_int.h"
 
 #include <inttypes.h>
@@ -33,8 +33,8 @@ static char *out_name(const char *out, size_t i, size_t n)
     if (!p) return NULL;
     if (n == 1) (void)snprintf(p, bytes, "%s", out);
     else
-        (void)snprintf(p, bytes, "%.*s-%05u-of-%05u.gguf", (int)stem_of(out), out, (unsigned)(i + 1),
-                       (unsigned)n);
+        (void)snprintf(p, bytes, "%.*s-%05u-of-%05u.gguf", (int)stem_of(out), out,
+                       (unsigned)(i + 1), (unsigned)n);
     return p;
 }
 
@@ -56,8 +56,8 @@ static smol_status put_unit(struct sm_pack_job *j, struct sm_file *from, size_t 
     return sm_out_write(j->out, s.source_at, j->rows, s.source_bytes, err);
 }
 
-static smol_status put_file(struct sm_pack_job *j, struct sm_file *from, uint32_t file, const char *part,
-                            smol_error *err)
+static smol_status put_file(struct sm_pack_job *j, struct sm_file *from, uint32_t file,
+                            const char *part, smol_error *err)
 {
     static const uint8_t zero;
     const uint64_t size = j->pack->source[file].bytes;
@@ -71,7 +71,8 @@ static smol_status put_file(struct sm_pack_job *j, struct sm_file *from, uint32_
         if (s.source_at + s.source_bytes > end) end = s.source_at + s.source_bytes;
         j->done_bytes += s.source_bytes;
         sm_pack_progress(j, "unpacking");
-        if (j->opt->cancel && *j->opt->cancel) return SM_FAIL(err, CANCELLED, "unpacking was stopped");
+        if (j->opt->cancel && *j->opt->cancel)
+            return SM_FAIL(err, CANCELLED, "unpacking was stopped");
     }
     if (end < size) SM_TRY(sm_out_write(j->out, size - 1, &zero, 1, err));
     return sm_out_sync(j->out, err);
@@ -106,8 +107,9 @@ static smol_status undo_all(struct sm_pack_job *j, struct sm_file *from, const c
         sum += j->pack->source[i].bytes;
     }
     if (sm_path_room(out) < sum)
-        return SM_FAIL(err, IO, "the source needs %" PRIu64 " MiB and the folder has room for %" PRIu64
-                       " MiB", (sum >> 20) + 1, sm_path_room(out) >> 20);
+        return SM_FAIL(
+            err, IO, "the source needs %" PRIu64 " MiB and the folder has room for %" PRIu64 " MiB",
+            (sum >> 20) + 1, sm_path_room(out) >> 20);
     for (size_t i = 0; i < n; i++) {
         char *name = out_name(out, i, n);
         if (!name) return SM_FAIL(err, NOMEM, "no memory for a path");

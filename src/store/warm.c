@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Warm start: the pool is filled with what was used most in earlier runs, before the first token. */
+/* Warm start: the pool is filled with what was used most in earlier runs, before the first
+ * token. */
 #include "store/store_int.h"
 
 #include <assert.h>
@@ -12,7 +13,8 @@ uint64_t sm_store_usage(const struct sm_store *s, uint32_t pool, float *per_1000
     assert(pool < s->n_pools);
     const struct sm_policy *p = &s->pool[pool]->policy;
     const double n = p->tokens ? (double)p->tokens : 1;
-    for (uint32_t e = 0; e < p->n_expert; e++) per_1000[e] = (float)((double)p->count[e] * 1000 / n);
+    for (uint32_t e = 0; e < p->n_expert; e++)
+        per_1000[e] = (float)((double)p->count[e] * 1000 / n);
     return p->tokens;
 }
 
@@ -24,7 +26,8 @@ static unsigned most_used(const struct sm_expert_pool *p, const float *per_1000,
     for (uint32_t i = 0; i < sm_pool_live(p); i++) {
         uint32_t best = p->info.n_expert;
         for (uint32_t e = 0; e < p->info.n_expert; e++)
-            if (!mark[e] && per_1000[e] > 0 && (best == p->info.n_expert || per_1000[e] > per_1000[best]))
+            if (!mark[e] && per_1000[e] > 0 &&
+                (best == p->info.n_expert || per_1000[e] > per_1000[best]))
                 best = e;
         if (best == p->info.n_expert) break;
         mark[best] = 1;
