@@ -121,6 +121,41 @@ await shot(page, 'light');
 const nameless = await page.evaluate(() => [...document.querySelectorAll('button, textarea, input, select')].filter(e => !(e.getAttribute('aria-label') || e.textContent.trim() || (e.labels && e.labels.length))).map(e => e.outerHTML));
 ok(nameless.length === 0, 'every control has a name', nameless);
 
+// ---- a conversation longer than the context; two tabs
+const words = n => Array.from({ length: 40 }, (_, i) => 'word' + (n * 40 + i)).join(' ');
+await page.evaluate(messages => {
+  localStorage.setItem('smol.talk.long', JSON.stringify({ id: 'long', title: 'Long', messages }));
+  localStorage.setItem('smol.talks', JSON.stringify([{ id: 'long', title: 'Long' }]));
+  localStorage.setItem('smol.last', '"long"');
+}, Array.from({ length: 20 }, (_, i) => ({ role: i % 2 ? 'assistant' : 'user', content: words(i) })));
+await page.reload();
+await until(async () => await page.locator('.msg').count() === 20);
+ok(problems.length === 0, 'no error so far', problems);
+for (let turn = 0; turn < 2; turn++) {
+  await page.fill('#text', 'Go on');
+  await page.keyboard.press('Enter');
+  await idle(page);
+}
+const refused = problems.splice(0).length; // the browser writes down what the server refused
+ok(refused <= 1, 'the server is asked once more at most', refused);
+const info = await page.locator('.msg.assistant .info').allTextContents();
+ok(info.length === 2 && info.every(t => /the oldest \d+ messages are left out/.test(t)) && await page.locator('.msg .error').count() === 0, 'a conversation goes on when the context is full', [info, await page.locator('.msg .error').allTextContents()]);
+ok(info[0].replace(/.*oldest/, '') === info[1].replace(/.*oldest/, ''), 'and leaves out more only when it is full again', info);
+const tab = await page.context().newPage();
+await tab.goto(server.url + '/');
+await until(async () => await tab.locator('.talk').count() === 1);
+for (const [p, text] of [[page, 'In the first tab'], [tab, 'In the second tab']]) {
+  await p.bringToFront();
+  await p.click('#new');
+  await p.fill('#text', text);
+  await p.keyboard.press('Enter');
+  await idle(p);
+}
+ok(await until(async () => await page.locator('.talk').count() === 3, 5), 'a tab sees the conversations of the other', await page.locator('.talk').allTextContents());
+await page.reload();
+ok(await until(async () => await page.locator('.talk').count() === 3, 5), 'and loses none of its own', await page.locator('.talk').allTextContents());
+await tab.close();
+
 // ---- a television: arrow keys and Enter alone
 const tv = await open({ viewport: { width: 1920, height: 1080 } });
 await tv.keyboard.press('ArrowUp');
@@ -155,6 +190,33 @@ await phone.keyboard.press('Escape');
 await phone.tap('#menu');
 ok(await phone.locator('#new').isVisible(), 'conversations slide in');
 await shot(phone, 'phone-side');
+await phone.touchscreen.tap(370, 700);
+ok(await phone.locator('#new').isHidden(), 'and a tap beside them closes them');
+
+// ---- the narrowest phone, the longest words
+const narrow = await open({ viewport: { width: 360, height: 740 }, isMobile: true, hasTouch: true, deviceScaleFactor: 2, colorScheme: 'light' });
+const german = 'Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft';
+const long = `## ${german}\n\nDie **${german}** hat \`${german}\` und https://example.com/${german}\n\n- Eins ${german}\n- zwei\n\n| Wort | Bedeutung |\n|---|---|\n| Rindfleischetikettierungsüberwachungsaufgabenübertragungsgesetz | ein Gesetz |\n\n\`\`\`c\nstatic const char *const the_longest_name_of_them_all = "${german}"; /* goes on */\n\`\`\``;
+await narrow.route('**/v1/chat/completions', route => route.fulfill({ contentType: 'text/event-stream',
+  body: `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content: long }, finish_reason: 'stop' }] })}\n\ndata: [DONE]\n\n` }));
+await narrow.fill('#text', german);
+await narrow.tap('#send');
+await until(async () => await narrow.locator('.msg.assistant figure').count() === 1);
+await shot(narrow, 'narrow');
+const spill = () => narrow.evaluate(() => [...document.querySelectorAll('#log *, #flash *, header *')].filter(e => { const r = e.getBoundingClientRect(); return r.width && r.right > innerWidth + 1 && !e.closest('.wide, pre'); }).map(e => e.outerHTML.slice(0, 80)));
+ok((await spill()).length === 0 && await narrow.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'long words stay on a narrow phone', await spill());
+ok(await narrow.evaluate(() => [...document.querySelectorAll('.body td')].every(e => e.getBoundingClientRect().height < 70)), 'a table scrolls instead of cutting its words to letters');
+await narrow.unroute('**/v1/chat/completions');
+await narrow.tap('#show-flash');
+await narrow.evaluate(() => document.getElementById('text').focus());
+await fetch(server.url + '/v1/completions', { method: 'POST', body: JSON.stringify({ prompt: 'Once', max_tokens: 30, logit_bias: { 1: -100, 4: -100 } }) });
+await until(async () => await narrow.evaluate(() => +document.body.dataset.frames || 0) > 3);
+await shot(narrow, 'narrow-flash');
+ok((await spill()).length === 0 && await narrow.evaluate(() => [...document.querySelectorAll('.tile .v')].every(e => e.scrollWidth <= e.clientWidth + 1)), 'so do the figures of the flash view', await spill());
+await narrow.keyboard.press('Escape');
+await narrow.tap('#show-settings');
+await shot(narrow, 'narrow-settings');
+ok(await narrow.evaluate(() => { const d = document.getElementById('settings'); return d.scrollWidth <= d.clientWidth && d.getBoundingClientRect().right <= innerWidth; }), 'and the settings');
 
 ok(requests.every(u => u.startsWith(server.url) || u.startsWith('data:')), 'no request leaves the server', requests.filter(u => !u.startsWith(server.url)));
 ok(problems.length === 0, 'no error in the console', problems);
