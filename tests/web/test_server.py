@@ -574,6 +574,9 @@ def test_ends():
                            timeout=60)
         tap.ok(p.returncode == 1 and f"cannot listen on 127.0.0.1 port {s.port}" in p.stderr,
                "a port that is taken", p.stderr)
+    p = subprocess.run([smol, "serve", MODEL, "--host", "300.1.1.1"], capture_output=True, text=True, timeout=60)
+    tap.ok(p.returncode == 1 and "300.1.1.1 port 8080: there is no such address" in p.stderr,
+           "an address that is none", p.stderr)
     p = subprocess.run([smol, "serve", MODEL + ".not"], capture_output=True, text=True, timeout=60)
     tap.ok(p.returncode == 1 and "tiny-moe.gguf.not" in p.stderr, "a model that is not there", p.stderr)
     p = subprocess.run([smol, "serve", MODEL, "--port", "0", "--memory", "2M"], capture_output=True,

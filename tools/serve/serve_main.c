@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <event2/http.h>
+#include <event2/util.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -153,13 +154,24 @@ static uint16_t bound_port(const struct sm_server *s)
     return ntohs(((struct sockaddr_in *)(void *)&a)->sin_port);
 }
 
+/* libevent leaves some older errno behind when it is the address that is wrong. */
+static const char *why_not(const char *host)
+{
+    const int sys = errno;
+    const struct evutil_addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+    struct evutil_addrinfo *found = NULL;
+    const int no_address = evutil_getaddrinfo(host, NULL, &hints, &found);
+    if (found) evutil_freeaddrinfo(found);
+    return no_address ? "there is no such address" : strerror(sys);
+}
+
 static int listen_on(struct sm_server *s)
 {
     const char *host = s->config.host;
     s->socket = evhttp_bind_socket_with_handle(s->http, host, s->config.port);
     if (!s->socket)
         return sm_complain(SM_EXIT_FAILED, "cannot listen on %s port %u: %s", host, s->config.port,
-                           errno ? strerror(errno) : "no such address");
+                           why_not(host));
     s->config.port = bound_port(s);
     if (!sm_visitor_is_local(host) && !s->keys.n && !s->config.quiet)
         fprintf(stderr,
