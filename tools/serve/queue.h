@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The waiting line before the one thread that decodes. Bounded and fair between clients, and among
- * the users that a client names: of all who wait, the client that was served longest ago is next, of
- * its users likewise, and of that one's requests the oldest. When the line is full, a client that
- * has fewer requests in it than another by two or more takes the place of that one's newest; else a
- * user that of another user of the same client. Who makes up many users gains nothing over other
- * clients. No allocation, no lock: the caller holds its own. */
+ * the users that a client names: of all who wait, the client that was served longest ago is next,
+ * of its users likewise, and of that one's requests the oldest. When the line is full, a client
+ * that has fewer requests in it than another by two or more takes the place of that one's newest;
+ * else a user that of another user of the same client. Who makes up many users gains nothing over
+ * other clients. No allocation, no lock: the caller holds its own. */
 #ifndef SM_SERVE_QUEUE_H
 #define SM_SERVE_QUEUE_H
 

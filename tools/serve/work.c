@@ -175,7 +175,9 @@ static void stand_in_line(struct sm_server *s, struct sm_job *j)
     unlock(s);
     if (!out) return;
     if (stopping) sm_refuse_stopping(&e);
-    else (void)sm_refuse(&e, 429, "queue_full", NULL, "too many requests are waiting; try again later");
+    else
+        (void)sm_refuse(&e, 429, "queue_full", NULL,
+                        "too many requests are waiting; try again later");
     sm_job_refuse(out, &e);
 }
 
