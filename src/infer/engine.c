@@ -284,9 +284,13 @@ static void fill_info(struct sm_engine *e)
  * device profile says holds for pieces of the size it found; smaller ones are slower. */
 static void measure(struct sm_engine *e, const smol_params *p, struct speeds *speeds)
 {
-    struct sm_measure_reads how = {0};
+    struct sm_measure_reads how = {0}, row = {.piece_bytes = 4096, .ms = 4};
     speeds->step_us = sm_measure_step(&e->kern, e->pool, e->store, e->model->hp.n_used,
                                       e->plan.total_bytes / 8);
+    if (e->model->embd->home == SM_HOME_BY_ROW) { /* a row of the embedding table, half of them kept */
+        sm_measure_flash(e->gguf, 1, &row);
+        if (row.mb_s > 0 && speeds->step_us > 0) speeds->step_us += 4096 / row.mb_s / 2;
+    }
     if (e->plan.experts_resident && !e->plan.stream_bytes) return;
     if (!e->plan.experts_resident) {
         const struct sm_expert_shape *gate = &sm_store_pool(e->store, 0)->gate;

@@ -6,13 +6,13 @@
 
 #define PIECE ((size_t)1 << 20)
 #define MAX_READERS 8u
-#define BUDGET_NS ((uint64_t)40 * 1000 * 1000)
+#define BUDGET_MS 40u
 
 struct flash_job {
     struct sm_file *file;
     const struct sm_measure_reads *how;
     size_t piece;
-    uint64_t bytes, start_ns;
+    uint64_t bytes, start_ns, end_ns;
     atomic_uint next;
     atomic_ullong done, cpu_ns;
 };
@@ -34,7 +34,7 @@ static void read_pieces(void *arg)
     void *stage = NULL;
     const uint8_t *data;
     if (sm_pages_new(&stage, stage_bytes + packed_bytes, NULL) != SMOL_OK) return;
-    while (sm_now_ns() - j->start_ns < BUDGET_NS) {
+    while (sm_now_ns() < j->end_ns) {
         /* an odd stride visits places far apart, each once */
         const uint64_t i = atomic_fetch_add(&j->next, 1);
         if (i >= n) break;
@@ -53,6 +53,7 @@ void sm_measure_flash(const struct sm_gguf *g, unsigned n_readers, struct sm_mea
     struct sm_thread *t[MAX_READERS] = {NULL};
     size_t big = 0;
     how->mb_s = how->cpu_us_per_mb = 0;
+    j.end_ns = j.start_ns + (uint64_t)(how->ms ? how->ms : BUDGET_MS) * 1000000u;
     j.piece = how->piece_bytes && how->piece_bytes < PIECE ? how->piece_bytes : PIECE;
     for (size_t i = 1; i < sm_gguf_n_files(g); i++)
         if (sm_gguf_file_bytes(g, i) > sm_gguf_file_bytes(g, big)) big = i;

@@ -17,12 +17,13 @@ double sm_measure_step(const struct sm_kern *k, struct sm_pool *pool, struct sm_
 
 struct sm_measure_reads {
     size_t piece_bytes;          /* 0 or more than 1 MiB: 1 MiB */
+    unsigned ms;                 /* at most, about; 0: 40 */
     const struct sm_kern *kern;  /* pack what was read into kernel layout; NULL: as it is */
     uint32_t type, n_in;         /* of the rows that are packed */
     double mb_s;                 /* out: 10^6 bytes a second, 0 when nothing could be read */
     double cpu_us_per_mb;        /* out: time of a core that 10^6 bytes take meanwhile */
 };
-/* n_readers threads read from the model's files, directly, at scattered places; at most about 40 ms. */
+/* n_readers threads read from the model's files, directly, at scattered places. */
 void sm_measure_flash(const struct sm_gguf *g, unsigned n_readers, struct sm_measure_reads *how);
 
 #endif
