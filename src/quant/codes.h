@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* One block of each format to integers: the specification of the formats in C. Pure functions; the
- * block needs no alignment. What a format has no use for in struct sm_codes is left as it is, except
- * that sub is always filled (with 1 where the format has one scale) and m and min are filled for
- * the formats with minima. Reached through sm_traits.codes and sm_traits.finite. */
+ * block needs no alignment. What a format has no use for in struct sm_codes is left as it is,
+ * except that sub is always filled (with 1 where the format has one scale) and m and min are filled
+ * for the formats with minima. Reached through sm_traits.codes and sm_traits.finite. */
 #ifndef SM_QUANT_CODES_H
 #define SM_QUANT_CODES_H
 

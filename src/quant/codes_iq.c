@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Codebook formats: IQ1_S IQ1_M IQ2_XXS IQ2_XS IQ2_S IQ3_XXS IQ3_S. The powers of two of the
- * published formulas are in d (docs/arithmetic.md section 4), so that everything else is integer. */
+ * published formulas are in d (docs/arithmetic.md section 4), so that everything else is
+ * integer. */
 #include "base/bits.h"
 #include "quant/codes.h"
 #include "quant/iq_grids.h"

@@ -10,9 +10,9 @@
 bool sm_type_encodes(uint32_t type);
 
 /* One row of n_cols finite weights (a multiple of the format's block) to sm_row_bytes() bytes at
- * out. importance: n_cols weights >= 0 of the squared errors, or NULL; formats without a search (Q8_0,
- * TQ, Q1_0, Q2_0, floats) ignore it. Weights too large for half-precision scales give blocks that
- * sm_blocks_finite refuses. x must not overlap out. */
+ * out. importance: n_cols weights >= 0 of the squared errors, or NULL; formats without a search
+ * (Q8_0, TQ, Q1_0, Q2_0, floats) ignore it. Weights too large for half-precision scales give blocks
+ * that sm_blocks_finite refuses. x must not overlap out. */
 void sm_encode_row(uint32_t type, const float *x, size_t n_cols, const float *importance,
                    void *out);
 

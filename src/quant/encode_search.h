@@ -13,8 +13,8 @@
 #define SM_ENCODE_TINY 1e-15f
 
 /* Nearest integer, ties to even; beyond a million (and for NaN) some number as large. Adding
- * 1.5 * 2^23 leaves the integer in the low bits: without SSE4.1 rintf is a call, and this is half of
- * the time of a search. */
+ * 1.5 * 2^23 leaves the integer in the low bits: without SSE4.1 rintf is a call, and this is half
+ * of the time of a search. */
 static inline int sm_encode_rne(float v)
 {
     v = v > -1e6f ? v : -1e6f;
@@ -41,8 +41,8 @@ float sm_encode_symmetric(const float *x, const float *w, size_t n, int half, ui
 float sm_encode_symmetric_steps(const float *x, size_t n, int half, uint8_t *codes);
 
 /* Affine: x ~ scale * code - min, codes 0 … top, min >= 0. Tries the inverse scales
- * (top + first + step * k) / (hi - lo), k = 0 … last; error: sum of w * |diff| when `absolute`, else
- * of w * diff squared. */
+ * (top + first + step * k) / (hi - lo), k = 0 … last; error: sum of w * |diff| when `absolute`,
+ * else of w * diff squared. */
 struct sm_encode_range {
     int top, last;
     float first, step;

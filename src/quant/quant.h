@@ -41,7 +41,7 @@ struct sm_traits {
     const char *name;     /* "Q2_K" */
     uint16_t block;       /* weights per block, 1 for plain types */
     uint16_t block_bytes; /* bytes per block */
-    uint16_t act_block;   /* 32 or 256: activation block of the x8 product; 0: float rows or no weight */
+    uint16_t act_block;   /* 32 or 256: activation block of the x8 product; 0: no x8 format */
     bool has_min;
     bool decodes;         /* sm_decode_row works (all weight formats and Q8_K) */
     void (*codes)(const uint8_t *block, struct sm_codes *out); /* NULL for plain types */

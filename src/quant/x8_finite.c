@@ -3,8 +3,8 @@
 
 #define LANES 8u
 
-/* The first fields of an x8 block are its f16 scales, eight of each (x8_fields.h); in IQ1_M the bits
- * of the scale are spread over the second word of each row's scales. */
+/* The first fields of an x8 block are its f16 scales, eight of each (x8_fields.h); in IQ1_M the
+ * bits of the scale are spread over the second word of each row's scales. */
 bool sm_x8_finite(uint32_t type, const uint8_t *x8, size_t n)
 {
     const struct sm_traits *t = sm_traits_of(type);

@@ -204,7 +204,8 @@ static void check_quantize(uint32_t block)
         for (size_t i = 0; i < 16; i++) sum += q[16 * g + i];
         sums += sum != s[g];
     }
-    TAP_OK(!wrong && !sums, "quantize_%u: %zu codes or scales, %zu sums differ", block, wrong, sums);
+    TAP_OK(!wrong && !sums, "quantize_%u: %zu codes or scales, %zu sums differ", block, wrong,
+           sums);
     TAP_OK(q[5 * block] == -127 && q[5 * block + 1] == 0 && q[5 * block + 3] == 2 &&
                q[5 * block + 5] == 2 && q[5 * block + 7] == 4,
            "quantize_%u: ties go to even", block);

@@ -72,8 +72,8 @@ void fill_acts(struct sm_acts *x, unsigned kind);
 /* Formats and returns the static failure text. */
 const char *failure(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* Speeds of the products and of repacking as TSV lines, of up to SM_LEVEL_COUNT tables, lower levels
- * first; op NULL: all. */
+/* Speeds of the products and of repacking as TSV lines, of up to SM_LEVEL_COUNT tables, lower
+ * levels first; op NULL: all. */
 void bench_mul_x8(const struct sm_kern *k, size_t n_levels, const char *op);
 
 #endif

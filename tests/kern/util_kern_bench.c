@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Speeds of the products, one thread: pieces of a matrix larger than the caches, one after the
- * other; the best piece counts, in processor time, which is steady on a busy machine. The levels take
- * turns, each on the next piece, so that a change of the clock meets all of them. */
+ * other; the best piece counts, in processor time, which is steady on a busy machine. The levels
+ * take turns, each on the next piece, so that a change of the clock meets all of them. */
 #include "util_kern.h"
 #include "base/mem.h"
 #include "tap.h"
@@ -19,8 +19,8 @@ static uint64_t now_ns(void)
 
 /* One line for each level; the last column says `slower` where a lower level is faster by more than
  * 5 %: --cpu auto would then be the wrong choice. */
-static void print_speeds(const struct sm_kern *k, size_t n_levels, const char *op, const char *tokens,
-                         double weights, double bytes, const uint64_t *best)
+static void print_speeds(const struct sm_kern *k, size_t n_levels, const char *op,
+                         const char *tokens, double weights, double bytes, const uint64_t *best)
 {
     uint64_t least = UINT64_MAX;
     for (size_t i = 0; i < n_levels; i++) {
@@ -54,7 +54,8 @@ static void bench_one(const struct sm_kern *k, size_t n_levels, uint32_t type, c
                  best);
 }
 
-/* Repacking: bytes read a second. Pieces of 64 rows that stay in the caches, as those of a read do. */
+/* Repacking: bytes read a second. Pieces of 64 rows that stay in the caches, as those of a read
+ * do. */
 static void bench_pack(const struct sm_kern *k, size_t n_levels, uint32_t type, const char *op,
                        uint8_t *w)
 {

@@ -29,8 +29,8 @@ const char *check_conv(const struct sm_kern *k, const struct sm_kern *ref, uint3
                        guard_signal(), n, taps, n_tok);
     for (size_t t = 0; t < n_tok; t++)
         if (!same_floats(c.y + t * c.ldy, want + t * ldy, n, &at))
-            return failure("%zu channels, %zu taps, token %zu of %zu, kind %u: at %zu %a, ref %a", n,
-                           taps, t, n_tok, kind, at, (double)c.y[t * c.ldy + at],
+            return failure("%zu channels, %zu taps, token %zu of %zu, kind %u: at %zu %a, ref %a",
+                           n, taps, t, n_tok, kind, at, (double)c.y[t * c.ldy + at],
                            (double)want[t * ldy + at]);
     return NULL;
 }
@@ -49,7 +49,8 @@ const char *check_delta(const struct sm_kern *k, const struct sm_kern *ref, uint
     const size_t dk = pick(0, 1) ? pick(1, 40) : 128, n_rows = pick(1, SM_DELTA_ROWS);
     const size_t n_tok = pick(1, 5), n_s = dk * SM_DELTA_ROWS, ld_o = n_rows + pick(0, 5);
     const bool per_key = pick(0, 1) == 1;
-    const size_t at_k = dk, at_v = 2 * dk, at_g = at_v + n_rows, at_beta = at_g + (per_key ? dk : 1);
+    const size_t at_k = dk, at_v = 2 * dk, at_g = at_v + n_rows,
+                 at_beta = at_g + (per_key ? dk : 1);
     const size_t ld = at_beta + 1 + pick(0, 3), n_in = (n_tok - 1) * ld + at_beta + 1;
     const unsigned kind = pick(0, 2) ? 0 : kind_of_floats();
     const float *in = floats(B_A, n_in, 4, kind);
