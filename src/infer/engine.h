@@ -39,7 +39,7 @@ struct sm_engine {
     uint32_t stream_chunk; /* tokens per sweep when dense weights are streamed; 0: they are not */
     smol_plan plan_info; /* the same for the public header */
     enum sm_kv_type kv_type;
-    char lever_text[4][48]; /* of the levers on routing that are on; "": off */
+    char lever_text[4][64]; /* of the levers on routing that are on; "": off */
     bool ctx_shift;
     uint32_t logit_rows;
     smol_draft draft_kind; /* as asked for; off beside levers that look at the pool */

@@ -147,7 +147,8 @@ static void check_drafts(void)
         const bool drafts = cases[i].bias == 0 && cases[i].swap <= 0 && cases[i].drop <= 0;
         TAP_OK(st == cases[i].st && (st != SMOL_OK || (e.n_draft > 0) == drafts),
                "bias %g, swap %g, drop %g, drafts %d: %s", (double)cases[i].bias,
-               (double)cases[i].swap, (double)cases[i].drop, (int)cases[i].draft, st ? err.msg : drafts ? "drafts" : "no drafts");
+               (double)cases[i].swap, (double)cases[i].drop, (int)cases[i].draft,
+               st ? err.msg : drafts ? "drafts" : "no drafts");
         sm_engine_close(&e);
     }
 }

@@ -115,7 +115,8 @@ static void test_shares(void)
             p[i] = (struct sm_share_pool){10, 4, uses[i]};
         }
         sm_shares(p, 3, 1, 10 * total + 9, n);
-        n_within += n[0] + n[1] + n[2] == total && n[0] && n[1] && n[2] && n[0] <= 4 && n[1] <= 4 && n[2] <= 4;
+        n_within += n[0] + n[1] + n[2] == total && n[0] && n[1] && n[2] && n[0] <= 4 && n[1] <= 4 &&
+                    n[2] <= 4;
         for (uint32_t a = 1; a <= 4; a++)
             for (uint32_t b = 1; b <= 4; b++)
                 for (uint32_t c = 1; c <= 4 && a + b + c <= total; c++) {

@@ -131,7 +131,7 @@ const struct sm_option sm_option_table[] = {
          "neither use nor write the list of this model's most used experts"),
     TEXT("trace", 0, SM_CMD_COMPUTE, trace, "FILE", false, "record the routing for smol simulate"),
     TEXT("learned", 0, SM_CMD_SIMULATE, learned, "FILE", true,
-         "also share the slots out among the layers by FILE, a MODEL.experts"),
+         "also share slots out among layers by a MODEL.experts"),
     TEXT("svg", 0, SM_CMD_SIMULATE, svg, "FILE", true, "also draw the curves"),
     {"kv", 0, SM_OPTION_CHOICE, PLANNED, AT(kv), 0, 0, SM_OPT_KV_F16, "TYPE", "f32|f16|q8_0", "f16",
      false, "format of the keys and values kept (q8_0 changes the answer slightly)"},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a command says when it fails. */
-#include "lib/command.h"
+#include "command.h"
 
 #include <stdarg.h>
 #include <stdio.h>
