@@ -51,6 +51,12 @@ static void pick(const struct sm_choice *c, const float *v, bool *taken, uint16_
     }
 }
 
+/* Weight of an expert before it is normalised, `top` being any score of its layer. */
+static float weight(const struct sm_choice *c, float score, float top)
+{
+    return c->logits ? sm_exp_f32(score - top) : score;
+}
+
 /* Replace missing experts by nearly as heavy ones of the open groups that are in the pool. */
 static void swap_missing(const struct sm_choice *c, const struct sm_lever *l, const uint8_t *held,
                          const float *scores, const float *v, bool *taken, uint16_t *ids,
@@ -62,8 +68,8 @@ static void swap_missing(const struct sm_choice *c, const struct sm_lever *l, co
         for (uint32_t e = 0; e < c->n_expert; e++)
             if (!taken[e] && held[e] && (best == UINT32_MAX || v[e] > v[best])) best = e;
         if (best == UINT32_MAX) continue;
-        const float ratio = c->logits ? sm_exp_f32(scores[best] - scores[ids[i]]) : 0;
-        if (!(c->logits ? ratio >= l->swap : scores[best] >= l->swap * scores[ids[i]])) continue;
+        const float own = scores[ids[i]];
+        if (!(weight(c, scores[best], own) >= l->swap * weight(c, own, own))) continue;
         taken[best] = true;
         ids[i] = (uint16_t)best;
     }
@@ -78,7 +84,7 @@ static uint32_t drop_missing(const struct sm_choice *c, const struct sm_lever *l
     uint32_t left = 0;
     for (uint32_t i = 0; i < n; i++) top = scores[ids[i]] > top ? scores[ids[i]] : top;
     for (uint32_t i = 0; i < n; i++) {
-        w[i] = c->logits ? sm_exp_f32(scores[ids[i]] - top) : scores[ids[i]];
+        w[i] = weight(c, scores[ids[i]], top);
         sum = sum + w[i];
     }
     for (uint32_t i = 0; i < n; i++)
