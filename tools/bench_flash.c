@@ -192,7 +192,7 @@ static bool print_json(const struct row *row, size_t n, const struct sm_flash_pr
 static bool make_file(const char *folder, char *name, size_t cap)
 {
     const int n = snprintf(name, cap, "%s/smol-flash-XXXXXX", folder);
-    int fd = n > 0 && (size_t)n < cap ? mkstemp(name) : -1;
+    int fd = sm_fits(n, cap) ? mkstemp(name) : -1;
     uint64_t *block = fd >= 0 ? malloc(1024 * KIB) : NULL;
     bool good = block != NULL;
     for (uint64_t at = 0; good && at < MADE_BYTES; at += 1024 * KIB) {

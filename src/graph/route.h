@@ -27,9 +27,6 @@ struct sm_router {
  * running mean of the range of the scores. */
 struct sm_route_view { const uint8_t *held; float range; };
 
-/* Behind the ids of a token that dropped some. */
-#define SM_NO_EXPERT 0xffffu
-
 /* logits [n_expert] -> at most n_used ids in ascending order and their weights; returns how many, the
  * rest of both is filled with SM_NO_EXPERT and 0. `logits` is overwritten by the scores. Pure, any
  * thread. */

@@ -11,6 +11,7 @@
 #define SM_CHOICE_EXPERTS 1024u /* most experts of a layer */
 #define SM_CHOICE_GROUPS 64u
 #define SM_CHOICE_USED 64u
+#define SM_NO_EXPERT 0xffffu /* behind the last of a list of experts that is not full */
 
 struct sm_choice {
     uint32_t n_expert, n_used;

@@ -33,9 +33,9 @@ static void look_back(const struct sm_trace_data *d, const struct sm_trace_layer
     for (uint32_t i = 0; i < n; i++) misses += !held[ids[i]];
     for (unsigned a = 0; a < SM_TRACE_AHEAD; a++) {
         const uint16_t *expected = l->ahead[a] + (size_t)t * k;
-        if (expected[0] == 0xffff) continue;
+        if (expected[0] == SM_NO_EXPERT) continue;
         sum->predictable[a] += misses;
-        for (uint32_t i = 0; i < k && expected[i] != 0xffff; i++) {
+        for (uint32_t i = 0; i < k && expected[i] != SM_NO_EXPERT; i++) {
             if (held[expected[i]]) continue;
             sum->asked[a]++;
             sum->foreseen[a] += contains(ids, n, expected[i]);

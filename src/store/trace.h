@@ -46,7 +46,7 @@ struct sm_trace_layer {
     const float *bias;                      /* [n_expert] */
     uint32_t n;                             /* uses */
     float *score;                           /* [n][n_expert] */
-    uint16_t *ahead[SM_TRACE_AHEAD];        /* [n][n_used], 0xffff where nothing was expected */
+    uint16_t *ahead[SM_TRACE_AHEAD];        /* [n][n_used], SM_NO_EXPERT: no expectation */
 };
 struct sm_trace_data {
     struct sm_trace_shape shape;

@@ -37,7 +37,7 @@ static bool in_cache(const char *model, char *buf, size_t n)
     const char *name = strrchr(model, '/');
     return realpath(model, full) &&
            sm_fits(snprintf(file, sizeof file, "%s-%016llx.experts", name ? name + 1 : model,
-                         (unsigned long long)hash_of(full)), sizeof file) &&
+                            (unsigned long long)hash_of(full)), sizeof file) &&
            sm_cache_path(file, true, buf, n);
 }
 
