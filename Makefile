@@ -11,6 +11,7 @@ export PATH := $(CURDIR)/scripts:$(PATH)
 
 all: ## build build/smol
 	@scripts/need build
+	@[ -x $(BUILD)/smol ] || echo "building $(BUILD)/smol: some two minutes on two cores"
 	@scripts/setup-build $(BUILD) --prefix $(PREFIX)
 	@ninja -C $(BUILD) --quiet smol
 
