@@ -10,12 +10,18 @@ void sm_queue_init(struct sm_queue *q, unsigned max)
     q->max = max;
 }
 
+/* Of this client; of this one of its users unless user is NULL. */
+static bool is_of(const char *item_client, const char *item_user, const char *client, const char *user)
+{
+    return !strcmp(item_client, client) && (!user || !strcmp(item_user, user));
+}
+
 /* Items of a client; of one of its users unless user is NULL. */
 static unsigned count(const struct sm_queue *q, const char *client, const char *user)
 {
     unsigned n = 0;
     for (const struct sm_queue_item *i = q->first; i; i = i->next)
-        n += !strcmp(i->client, client) && (!user || !strcmp(i->user, user));
+        n += is_of(i->client, i->user, client, user);
     return n;
 }
 
@@ -71,8 +77,8 @@ static uint64_t last_served(const struct sm_queue *q, const char *client, const 
 {
     uint64_t last = 0;
     for (unsigned i = 0; i < SM_QUEUE_HISTORY; i++)
-        if (q->history[i].served > last && !strcmp(q->history[i].client, client) &&
-            (!user || !strcmp(q->history[i].user, user)))
+        if (q->history[i].served > last &&
+            is_of(q->history[i].client, q->history[i].user, client, user))
             last = q->history[i].served;
     return last;
 }
@@ -81,8 +87,8 @@ static void note_served(struct sm_queue *q, const struct sm_queue_item *item)
 {
     unsigned at = 0;
     for (unsigned i = 0; i < SM_QUEUE_HISTORY; i++) {
-        if (q->history[i].served && !strcmp(q->history[i].client, item->client) &&
-            !strcmp(q->history[i].user, item->user)) {
+        if (q->history[i].served &&
+            is_of(q->history[i].client, q->history[i].user, item->client, item->user)) {
             at = i;
             break;
         }
