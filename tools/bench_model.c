@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Speed of a model: reading a prompt, and generating, at several depths of context. Tokens are drawn
  * at random (the same in every run), so nothing hangs on a text. Prompts are timed as one call of
- * smol_session_sync, tokens as n calls of smol_session_append; one round before each is not counted. */
+ * smol_session_sync, tokens as n calls of smol_session_append; one round before each is not counted
+ * (of a prompt its first WARM_UP tokens). */
 #include "bench.h"
 
 #include "lib/json.h"
@@ -14,6 +15,7 @@
 #include <time.h>
 
 #define DEPTHS_MAX 16u
+#define WARM_UP 64u
 
 struct row {
     bool prompt; /* else generation */
@@ -75,12 +77,12 @@ static bool read_depths(struct bench *b, const char *text)
     return true;
 }
 
-/* One timed run of a row: seconds, or a negative number after an error. */
-static double time_prompt(struct bench *b, const struct row *r)
+/* One timed run of n tokens of a row: seconds, or a negative number after an error. */
+static double time_prompt(struct bench *b, const struct row *r, uint32_t n)
 {
-    draw_tokens(b, r->depth, r->n);
+    draw_tokens(b, r->depth, n);
     const double start = now();
-    const smol_status st = smol_session_sync(b->session, b->tokens, (size_t)r->depth + r->n, &b->err);
+    const smol_status st = smol_session_sync(b->session, b->tokens, (size_t)r->depth + n, &b->err);
     return st == SMOL_OK ? now() - start : -1;
 }
 
@@ -107,11 +109,12 @@ static bool run_row(struct bench *b, struct row *r)
     smol_stats before, after;
     memset(&before, 0, sizeof before);
     r->n_runs = b->o->bench_runs;
+    const uint32_t warm_up = r->n < WARM_UP ? r->n : WARM_UP;
     for (unsigned i = 0; i <= r->n_runs; i++) { /* the first is not counted */
         if (!go_to_depth(b, r->depth)) return false;
         if (i == 1) smol_model_stats(b->model, &before);
         if (sm_interrupted) return false;
-        const double s = r->prompt ? time_prompt(b, r) : time_tokens(b, r);
+        const double s = r->prompt ? time_prompt(b, r, i ? r->n : warm_up) : time_tokens(b, r);
         if (s < 0) return false;
         if (i) speed[i - 1] = r->n / (s > 1e-9 ? s : 1e-9);
     }
