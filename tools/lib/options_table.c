@@ -139,8 +139,8 @@ const struct sm_option sm_option_table[] = {
          "highest instruction set used: ref, avx2, neon, dotprod, ..."),
     FLAG("verify", 0, SM_CMD_COMPUTE | SM_CMD_PACK, verify, false,
          "compare everything read with its source"),
-    {"draft", 0, SM_OPTION_CHOICE, PLANNED, AT(draft), 0, 0, SM_OPT_DRAFT_OFF, "KIND",
-     "off|lookup|mtp|auto", "off", false,
+    {"draft", 0, SM_OPTION_CHOICE, SM_CMD_GENERATE | SM_CMD_PLAN, AT(draft), 0, 0, SM_OPT_DRAFT_OFF,
+     "KIND", "off|lookup|mtp|auto", "off", false,
      "guess tokens ahead (the answer stays the same): from the text, by the model's own draft "
      "block"},
     NUMBER("draft-oracle", 0, SM_OPTION_FLOAT, SM_CMD_GENERATE, draft_oracle, 0, 1, 0, "P", "off",
