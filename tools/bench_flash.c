@@ -218,10 +218,11 @@ static int measure(const struct sm_options *o, const char *path, const char *sho
     smol_error err = {0};
     size_t n = 0;
     if (sm_file_open(&f, path, true, &err) != SMOL_OK) return sm_report(&err);
-    if (sm_file_size(f) < FILE_LEAST) {
+    const uint64_t bytes = sm_file_size(f);
+    if (bytes < FILE_LEAST) {
         sm_file_close(f);
         return sm_complain(SM_EXIT_FAILED, "%s is too small to measure with: %.1f MiB, expected 64 "
-                                           "or more", path, (double)sm_file_size(f) / 1048576.0);
+                                           "or more", path, (double)bytes / 1048576.0);
     }
     for (int k = 0; k < N_RANDOM + N_SEQUENTIAL; k++)
         for (int i = 0; i < N_READERS; i++, n++) {
