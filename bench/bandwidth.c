@@ -1,30 +1,34 @@
 /* SPDX-License-Identifier: MIT */
-/* bandwidth THREADS [MIB]: what a plain streaming read of memory reaches, in GB/s: every thread adds
- * up its part of a buffer that is far larger than the caches, the best of 5 passes counts. It is the
+/* bandwidth THREADS [MIB]: what a plain streaming read of memory reaches, in GB/s: the threads add up
+ * a buffer that is far larger than the caches, megabyte by megabyte, the best of 5 passes counts. It is the
  * bound that bench/peers holds decoding against. */
 #include "base/mem.h"
 #include "plat/plat.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { PASSES = 5, LANES = 8 };
+enum { PASSES = 5, LANES = 8, PART = (1 << 20) / 8 };
 
 struct job {
     const uint64_t *data;
-    size_t n; /* words, a multiple of LANES * threads */
+    size_t n_parts; /* of PART words */
+    atomic_size_t next;
     uint64_t sums[64];
 };
 
 /* Independent sums, which compilers turn into vectors. */
-static void read_part(void *arg, unsigned worker, unsigned n_workers)
+static void read_parts(void *arg, unsigned worker, unsigned n_workers)
 {
     struct job *j = arg;
-    const size_t part = j->n / n_workers;
-    const uint64_t *p = j->data + worker * part;
     uint64_t sum[LANES] = {0};
-    for (size_t i = 0; i < part; i += LANES)
-        for (size_t k = 0; k < LANES; k++) sum[k] += p[i + k];
+    (void)n_workers;
+    for (size_t part; (part = atomic_fetch_add(&j->next, 1)) < j->n_parts;) {
+        const uint64_t *p = j->data + part * PART;
+        for (size_t i = 0; i < PART; i += LANES)
+            for (size_t k = 0; k < LANES; k++) sum[k] += p[i + k];
+    }
     for (size_t k = 0; k < LANES; k++) j->sums[worker] += sum[k];
 }
 
@@ -38,21 +42,22 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: bandwidth [THREADS [MIB]]\n");
         return 2;
     }
-    struct job j = {.n = (mib << 20) / 8 / (LANES * n_threads) * (LANES * n_threads)};
+    struct job j = {.n_parts = mib};
     uint64_t *data = sm_mem_new(mib << 20), best = UINT64_MAX;
     if (!data || sm_pool_new(&pool, n_threads, &err) != SMOL_OK) {
         fprintf(stderr, "bandwidth: %s\n", data ? err.msg : "out of memory");
         return 1;
     }
-    for (size_t i = 0; i < j.n; i++) data[i] = i;
+    for (size_t i = 0; i < mib * PART; i++) data[i] = i;
     j.data = data;
     for (int i = 0; i < PASSES; i++) {
         const uint64_t t0 = sm_now_ns();
-        sm_pool_run(pool, read_part, &j);
+        atomic_store(&j.next, 0);
+        sm_pool_run(pool, read_parts, &j);
         const uint64_t t = sm_now_ns() - t0;
         best = t < best ? t : best;
     }
-    printf("%.2f\n", (double)j.n * 8 / (double)best);
+    printf("%.2f\n", (double)(mib << 20) / (double)best);
     fprintf(stderr, "# checksum %llx\n", (unsigned long long)(j.sums[0] ^ j.sums[n_threads - 1]));
     sm_pool_free(pool);
     sm_mem_free(data, mib << 20);

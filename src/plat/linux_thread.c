@@ -33,9 +33,9 @@ void sm_word_sleep(atomic_uint *word, unsigned old)
     (void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, old, NULL, NULL, 0);
 }
 
-void sm_word_wake(atomic_uint *word)
+void sm_word_wake(atomic_uint *word, unsigned n)
 {
-    (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
 }
 
 /* Callers of pools that have a core of their own, and the mask of the process before the first. */

@@ -8,10 +8,10 @@
 #include <sched.h>
 #include <stdatomic.h>
 
-/* Sleep as long as *word is `old`, or a little shorter: the caller looks again. Wake all sleepers
- * after a change of the word. A word is never freed while someone may sleep on it. */
+/* Sleep as long as *word is `old`, or a little shorter: the caller looks again. Wake up to n
+ * sleepers after a change of the word. A word is never freed while someone may sleep on it. */
 void sm_word_sleep(atomic_uint *word, unsigned old);
-void sm_word_wake(atomic_uint *word);
+void sm_word_wake(atomic_uint *word, unsigned n);
 
 /* Place thread i of n: its own core when there are n cores, the n largest cores (as a set) when
  * there are more and they differ, else anywhere. A refusal is ignored: a mask is a request. */

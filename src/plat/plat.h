@@ -59,12 +59,12 @@ struct sm_pool;
 SM_NODISCARD smol_status sm_pool_new(struct sm_pool **out, unsigned n_threads, smol_error *err);
 void sm_pool_free(struct sm_pool *p);
 unsigned sm_pool_size(const struct sm_pool *p);
-/* Run fn(arg, worker, n_workers) on all workers and return when all are done. Only the thread that
- * made the pool calls it; not re-entrant. No allocation. */
+/* Run fn(arg, worker, n_workers) on the caller (worker 0), at the same time and at most once on each
+ * other worker that the system lets run before the caller's own call returns, and return when all
+ * calls have. So a job claims its work piece by piece from a counter, and the caller's call returns
+ * when there is none left. Only the thread that made the pool calls it; not re-entrant. No allocation. */
 typedef void (*sm_job_fn)(void *arg, unsigned worker, unsigned n_workers);
 void sm_pool_run(struct sm_pool *p, sm_job_fn fn, void *arg);
-/* Inside a job: wait until all workers of this job have arrived here. */
-void sm_pool_barrier(struct sm_pool *p);
 /* Stack bytes of each thread that the library starts (compute and reader threads). */
 #define SM_STACK_BYTES ((size_t)256 << 10)
 

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The compute threads. One word per thing to wait for: whoever waits spins on it for a while, then
- * sleeps in the system; whoever changes it wakes sleepers only if there are any. */
+ * sleeps in the system; whoever changes it wakes sleepers only if there are any.
+ *
+ * A job is open from the moment it is given out until its caller has found no more work in it. Workers
+ * that are awake by then have joined it and are waited for; the others have missed it, and nobody
+ * waits for a thread that the system has not let run. */
 #include "plat/plat.h"
 
 #include "base/mem.h"
@@ -31,16 +35,22 @@ struct worker {
     unsigned index;
 };
 
+/* sm_pool.joined: the number of the job (its lower bits), whether it can still be joined, and how many
+ * workers are in it. */
+#define COUNT_MASK 0x7fu
+#define OPEN 0x80u
+#define NUMBER_SHIFT 8
+_Static_assert(MAX_WORKERS <= COUNT_MASK, "the count has seven bits");
+
 struct sm_pool {
-    struct gate job;     /* word: number of the last job that was given out */
-    struct gate done;    /* word: number of the last job that all others have finished */
-    struct gate barrier; /* word: barriers passed */
-    _Alignas(SM_ALIGN) atomic_uint working; /* others that have not finished this job */
-    _Alignas(SM_ALIGN) atomic_uint arrived; /* at the barrier */
-    _Alignas(SM_ALIGN) sm_job_fn fn;        /* written before job.word, read after it */
+    struct gate job;  /* word: number of the last job that was given out */
+    struct gate done; /* word: number of the last job whose last worker left after it was closed */
+    _Alignas(SM_ALIGN) atomic_uint joined;
+    _Alignas(SM_ALIGN) sm_job_fn fn; /* written before the job is opened, read after it was joined */
     void *arg;
     bool quit;
-    bool spin; /* a core for each worker */
+    bool spin;        /* a core for each worker */
+    unsigned n_woken; /* at most so many sleepers are woken for a job */
     bool placed; /* the caller has one of them */
     pthread_t caller;
     unsigned n;
@@ -70,10 +80,10 @@ static void gate_sleep(struct gate *g, unsigned old)
     atomic_fetch_sub(&g->sleepers, 1);
 }
 
-static void gate_set(struct gate *g, unsigned value)
+static void gate_set(struct gate *g, unsigned value, unsigned n_woken)
 {
     atomic_store(&g->word, value);
-    if (atomic_load(&g->sleepers)) sm_word_wake(&g->word);
+    if (atomic_load(&g->sleepers)) sm_word_wake(&g->word, n_woken);
 }
 
 /* Returns when the word is no longer `old`. */
@@ -98,6 +108,16 @@ static void gate_wait(struct gate *g, unsigned old, bool spin)
 
 /* ---- the pool ------------------------------------------------------------------------------- */
 
+/* False: the job is closed, or another one has begun, which job.word will say in a moment. */
+static bool join_job(struct sm_pool *p, unsigned number)
+{
+    const unsigned open = number << NUMBER_SHIFT | OPEN;
+    unsigned v = atomic_load_explicit(&p->joined, memory_order_relaxed);
+    while ((v & ~COUNT_MASK) == open)
+        if (atomic_compare_exchange_weak(&p->joined, &v, v + 1)) return true;
+    return false;
+}
+
 static void worker_main(void *arg)
 {
     const struct worker *w = arg;
@@ -107,8 +127,10 @@ static void worker_main(void *arg)
         gate_wait(&p->job, last, p->spin);
         last = atomic_load_explicit(&p->job.word, memory_order_acquire);
         if (p->quit) return;
+        if (!join_job(p, last)) continue;
         p->fn(p->arg, w->index, p->n);
-        if (atomic_fetch_sub(&p->working, 1) == 1) gate_set(&p->done, last);
+        const unsigned v = atomic_fetch_sub(&p->joined, 1);
+        if (!(v & OPEN) && (v & COUNT_MASK) == 1) gate_set(&p->done, last, 1);
     }
 }
 
@@ -123,7 +145,9 @@ smol_status sm_pool_new(struct sm_pool **out, unsigned n_threads, smol_error *er
     if (!p) return SM_FAIL(err, NOMEM, "no memory for %u threads", n_threads);
     sm_cpu_float_mode(); /* the caller is worker 0 */
     p->n = p->n_started = 1;
-    p->spin = n_threads <= sm_cores_allowed();
+    const unsigned cores = sm_cores_allowed();
+    p->spin = n_threads <= cores;
+    p->n_woken = p->spin ? n_threads - 1 : cores > 1 ? cores - 1 : 1;
     for (unsigned i = 1; i < n_threads; i++) {
         struct worker *w = &p->worker[i];
         char name[16];
@@ -147,7 +171,7 @@ void sm_pool_free(struct sm_pool *p)
 {
     if (!p) return;
     p->quit = true;
-    gate_set(&p->job, atomic_load(&p->job.word) + 1);
+    gate_set(&p->job, atomic_load(&p->job.word) + 1, MAX_WORKERS);
     for (unsigned i = 1; i < p->n_started; i++) sm_thread_join(p->worker[i].thread);
     if (p->placed) sm_caller_release(pthread_equal(p->caller, pthread_self()));
     sm_mem_free(p, sizeof *p);
@@ -162,23 +186,12 @@ void sm_pool_run(struct sm_pool *p, sm_job_fn fn, void *arg)
         return;
     }
     const unsigned number = atomic_load_explicit(&p->job.word, memory_order_relaxed) + 1;
-    assert(atomic_load(&p->working) == 0);
+    const unsigned finished = atomic_load_explicit(&p->done.word, memory_order_relaxed);
+    assert((atomic_load(&p->joined) & (COUNT_MASK | OPEN)) == 0);
     p->fn = fn;
     p->arg = arg;
-    atomic_store_explicit(&p->working, p->n - 1, memory_order_relaxed);
-    gate_set(&p->job, number);
+    atomic_store(&p->joined, number << NUMBER_SHIFT | OPEN);
+    gate_set(&p->job, number, p->n_woken);
     fn(arg, 0, p->n);
-    gate_wait(&p->done, number - 1, p->spin);
-}
-
-void sm_pool_barrier(struct sm_pool *p)
-{
-    if (p->n == 1) return;
-    const unsigned passed = atomic_load_explicit(&p->barrier.word, memory_order_relaxed);
-    if (atomic_fetch_add(&p->arrived, 1) + 1 < p->n) {
-        gate_wait(&p->barrier, passed, p->spin);
-    } else { /* nobody can arrive again before the word changes */
-        atomic_store_explicit(&p->arrived, 0, memory_order_relaxed);
-        gate_set(&p->barrier, passed + 1);
-    }
+    if (atomic_fetch_and(&p->joined, ~OPEN) & COUNT_MASK) gate_wait(&p->done, finished, p->spin);
 }

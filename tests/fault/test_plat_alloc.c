@@ -56,7 +56,6 @@ static void job(void *arg, unsigned worker, unsigned n)
     (void)arg;
     (void)worker;
     (void)n;
-    sm_pool_barrier(pool);
 }
 
 /* Reading and running jobs is what decoding does: no allocation there. */

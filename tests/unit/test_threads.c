@@ -16,11 +16,15 @@
 
 #define MAX_N 64
 
+#define N_ITEMS 200u
+
 struct shared {
     struct sm_pool *pool;
-    atomic_uint ran[MAX_N];
-    unsigned step[MAX_N]; /* plain: the barrier is what orders them */
-    unsigned n_steps, wrong, n_seen;
+    sm_job_fn fn;
+    atomic_uint next, arrived, ran[MAX_N], outside;
+    unsigned meet;          /* so many workers wait for each other in the job, at most 10 s */
+    unsigned item[N_ITEMS]; /* plain: the end of the job is what orders them */
+    unsigned n_seen;
     cpu_set_t mask[MAX_N];
     double sum[MAX_N];
 };
@@ -32,25 +36,40 @@ static double cpu_seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static void job_count(void *arg, unsigned worker, unsigned n)
+/* Every item is claimed by one worker and counted once. */
+static void job_items(void *arg, unsigned worker, unsigned n)
 {
     struct shared *s = arg;
-    atomic_fetch_add(&s->ran[worker], 1);
+    atomic_fetch_add(worker < n ? &s->ran[worker] : &s->outside, 1);
     if (worker == 0) s->n_seen = n;
+    for (unsigned i; (i = atomic_fetch_add(&s->next, 1)) < N_ITEMS;) s->item[i]++;
 }
 
-/* Each step every worker writes its own number and, after the barrier, reads all others. */
-static void job_steps(void *arg, unsigned worker, unsigned n)
+/* s->fn on as many workers as are to meet, and those that come anyway. */
+static void job_meeting(void *arg, unsigned worker, unsigned n)
 {
     struct shared *s = arg;
-    unsigned wrong = 0;
-    for (unsigned i = 1; i <= s->n_steps; i++) {
-        s->step[worker] = i;
-        sm_pool_barrier(s->pool);
-        for (unsigned w = 0; w < n; w++) wrong += s->step[w] != i;
-        sm_pool_barrier(s->pool);
+    const uint64_t end = sm_now_ns() + 10000000000u;
+    atomic_fetch_add(&s->arrived, 1);
+    while (atomic_load(&s->arrived) < s->meet && sm_now_ns() < end) sm_sleep_ns(20000);
+    if (s->fn) s->fn(s, worker, n);
+    atomic_fetch_add(&s->ran[worker], 1);
+}
+
+/* Jobs until all n workers have been in one; with more workers than cores they take turns. */
+static bool all_have_run(struct shared *s, sm_job_fn fn, unsigned n, unsigned meet)
+{
+    unsigned seen = 0;
+    s->fn = fn;
+    s->meet = meet;
+    for (unsigned w = 0; w < n; w++) atomic_store(&s->ran[w], 0);
+    for (unsigned tries = 0; tries < 5000 && seen < n; tries++) {
+        atomic_store(&s->arrived, 0);
+        sm_pool_run(s->pool, job_meeting, s);
+        if (atomic_load(&s->arrived) < meet) return false;
+        for (seen = 0; seen < n && atomic_load(&s->ran[seen]); seen++) continue;
     }
-    s->sum[worker] = wrong;
+    return seen == n;
 }
 
 static void test_size(unsigned n)
@@ -60,21 +79,23 @@ static void test_size(unsigned n)
     memset(&s, 0, sizeof s);
     if (!TAP_OK(sm_pool_new(&s.pool, n, &err) == SMOL_OK, "%u threads %s", n, err.msg)) return;
     TAP_IS_INT(sm_pool_size(s.pool), n, "size");
-    const unsigned n_jobs = n > 8 ? 50 : 1000;
-    for (unsigned i = 0; i < n_jobs; i++) sm_pool_run(s.pool, job_count, &s);
+    const unsigned n_jobs = n > 8 ? 200 : 2000;
     unsigned wrong = 0;
-    for (unsigned w = 0; w < MAX_N; w++) wrong += atomic_load(&s.ran[w]) != (w < n ? n_jobs : 0);
-    TAP_OK(wrong == 0 && s.n_seen == n, "%u jobs ran once on each of %u workers", n_jobs, n);
-
-    s.n_steps = n > 8 ? 10 : 300;
-    sm_pool_run(s.pool, job_steps, &s);
-    double late = 0;
-    for (unsigned w = 0; w < n; w++) late += s.sum[w];
-    TAP_OK(late == 0, "%u barriers: everybody's writes are seen by all", 2 * s.n_steps);
+    for (unsigned i = 1; i <= n_jobs; i++) {
+        atomic_store(&s.next, 0);
+        sm_pool_run(s.pool, job_items, &s);
+        for (unsigned k = 0; k < N_ITEMS; k++) wrong += s.item[k] != i;
+    }
+    TAP_OK(wrong == 0, "%u jobs: each item once, seen by the caller", n_jobs);
+    for (unsigned w = 0; w < MAX_N; w++) {
+        const unsigned ran = atomic_load(&s.ran[w]);
+        wrong += ran > (w < n ? n_jobs : 0) || (w == 0 && ran != n_jobs);
+    }
+    TAP_OK(wrong == 0 && s.n_seen == n && !atomic_load(&s.outside),
+           "on the caller each time, on %u others at most", n - 1);
 
     sm_sleep_ns(2000000); /* workers fall asleep and must wake up again */
-    sm_pool_run(s.pool, job_count, &s);
-    TAP_IS_INT(atomic_load(&s.ran[n - 1]), n_jobs + 1, "wakes from sleep");
+    TAP_OK(all_have_run(&s, NULL, n, n > 1 ? 2 : 1), "each of them wakes up and has its turn");
     sm_pool_free(s.pool);
 }
 
@@ -83,7 +104,7 @@ static void test_idle(unsigned n)
     struct shared s;
     memset(&s, 0, sizeof s);
     if (!TAP_OK(!sm_pool_new(&s.pool, n, NULL), "%u threads", n)) return;
-    sm_pool_run(s.pool, job_count, &s);
+    sm_pool_run(s.pool, job_items, &s);
     sm_sleep_ns(5000000);
     const double before = cpu_seconds();
     sm_sleep_ns(300000000);
@@ -95,9 +116,9 @@ static void test_idle(unsigned n)
 /* One worker is late (it reads from flash): the others must not burn their cores meanwhile. */
 static void job_late(void *arg, unsigned worker, unsigned n)
 {
+    (void)arg;
     (void)n;
-    if (worker == 0) sm_sleep_ns(200000000);
-    sm_pool_barrier(((struct shared *)arg)->pool);
+    if (worker) sm_sleep_ns(200000000);
 }
 
 static void test_late(void)
@@ -105,10 +126,11 @@ static void test_late(void)
     struct shared s;
     memset(&s, 0, sizeof s);
     if (!TAP_OK(!sm_pool_new(&s.pool, 2, NULL), "2 threads")) return;
+    TAP_OK(all_have_run(&s, NULL, 2, 2), "both are there");
     const double before = cpu_seconds();
-    sm_pool_run(s.pool, job_late, &s);
+    TAP_OK(all_have_run(&s, job_late, 2, 2), "one of them late");
     const double used = cpu_seconds() - before;
-    TAP_OK(used < 0.010, "waiting 200 ms at a barrier uses %.3f ms of CPU", used * 1e3);
+    TAP_OK(used < 0.010, "waiting 200 ms for it uses %.3f ms of CPU", used * 1e3);
     sm_pool_free(s.pool);
 }
 
@@ -141,8 +163,7 @@ static void test_masks(void)
     }
     TAP_IS_INT(cores, CPU_COUNT(&old), "allowed cores");
     if (cores > 1 && !sm_pool_new(&s.pool, cores, NULL)) {
-        sm_pool_run(s.pool, job_mask, &s);
-        unsigned wrong = 0;
+        unsigned wrong = !all_have_run(&s, job_mask, cores, cores);
         for (unsigned w = 0; w < cores; w++) {
             wrong += CPU_COUNT(&s.mask[w]) != 1;
             for (unsigned v = 0; v < w; v++) wrong += CPU_EQUAL(&s.mask[w], &s.mask[v]);
@@ -162,8 +183,8 @@ static void test_masks(void)
         TAP_SKIP(5, "one core");
     }
     if (!sm_pool_new(&s.pool, cores + 1, NULL)) {
-        sm_pool_run(s.pool, job_mask, &s);
-        TAP_OK(CPU_EQUAL(&s.mask[cores], &old), "no pins with more threads than cores");
+        TAP_OK(all_have_run(&s, job_mask, cores + 1, 2) && CPU_EQUAL(&s.mask[cores], &old),
+               "no pins with more threads than cores");
         sm_pool_free(s.pool);
     }
     CPU_ZERO(&one);
@@ -172,8 +193,8 @@ static void test_masks(void)
     if (sched_setaffinity(0, sizeof one, &one)) return;
     TAP_IS_INT(sm_cores_allowed(), 1, "a mask of one core is seen");
     if (!sm_pool_new(&s.pool, 2, NULL)) {
-        sm_pool_run(s.pool, job_mask, &s);
-        TAP_OK(CPU_EQUAL(&s.mask[1], &one), "and kept by every worker");
+        TAP_OK(all_have_run(&s, job_mask, 2, 2) && CPU_EQUAL(&s.mask[1], &one),
+               "and kept by every worker");
         sm_pool_free(s.pool);
     }
     (void)sched_setaffinity(0, sizeof old, &old);
@@ -238,8 +259,8 @@ static void test_threads(void)
     struct shared s;
     memset(&s, 0, sizeof s);
     if (!sm_pool_new(&s.pool, 3, NULL)) {
-        sm_pool_run(s.pool, job_subnormal, &s);
-        TAP_OK(s.sum[0] > 0 && s.sum[1] > 0 && s.sum[2] > 0, "subnormals are kept in each worker");
+        TAP_OK(all_have_run(&s, job_subnormal, 3, 2) && s.sum[0] > 0 && s.sum[1] > 0 && s.sum[2] > 0,
+               "subnormals are kept in each worker");
         sm_pool_free(s.pool);
     }
     static const unsigned bad[] = {0, 65, 1000000, UINT32_MAX};
