@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "graph/ahead.h"
 #include "quant/encode.h"
+#include "store/pager.h"
 #include "store/trace.h"
 
 #include <assert.h>

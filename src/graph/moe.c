@@ -5,6 +5,7 @@
 #include "graph/ahead.h"
 #include "graph/ffn.h"
 #include "base/fmath.h"
+#include "store/pager.h"
 #include "store/trace.h"
 
 #include <assert.h>

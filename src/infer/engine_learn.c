@@ -75,7 +75,7 @@ smol_status sm_engine_warm(struct sm_engine *e, const smol_params *p, smol_error
         if (e->progress) e->progress(e->progress_arg, "filling pools", i + 1, n_pools);
         if (st == SMOL_OK && e->cancel && *e->cancel) st = SM_FAIL(err, CANCELLED, "stopped");
     }
-    sm_pager_reset_stats(e->store);
+    sm_store_reset_stats(e->store);
     return st;
 }
 

@@ -18,9 +18,7 @@ void sm_store_guard(struct sm_store *s, uint64_t reserve_bytes, uint32_t floor)
 /* Take one slot from the pool: an empty one, else that of the coldest expert. Under sched.mu. */
 static bool give_back(struct sm_expert_pool *p)
 {
-    struct sm_slot *sl = NULL;
-    for (uint32_t i = 0; i < p->n_slots && !sl; i++)
-        if (p->slot[i].state == SM_SLOT_EMPTY) sl = &p->slot[i];
+    struct sm_slot *sl = sm_slots_empty(p);
     if (!sl) {
         sl = sm_slots_victim(p);
         if (!sl) return false;

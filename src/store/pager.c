@@ -33,9 +33,6 @@
  * of two more keep the readers busy. */
 #define AHEAD 2u
 
-static void lock(struct sm_store *s) { (void)pthread_mutex_lock(&s->sched.mu); }
-static void unlock(struct sm_store *s) { (void)pthread_mutex_unlock(&s->sched.mu); }
-
 static struct sm_slot *slot_of_item(const struct sm_use *u, unsigned i)
 {
     return &u->pool->slot[u->slot[i]];
@@ -52,13 +49,6 @@ static void pin(struct sm_store *s, struct sm_use *u, unsigned i, struct sm_slot
 }
 
 /* ---- finding a slot -------------------------------------------------------------------------- */
-
-static struct sm_slot *empty_slot(struct sm_expert_pool *p)
-{
-    for (uint32_t i = 0; i < p->n_slots; i++)
-        if (p->slot[i].state == SM_SLOT_EMPTY) return &p->slot[i];
-    return NULL;
-}
 
 /* Demand goes first: take a slot back from speculation. What was not started is free at once; what
  * is under way is given up only when nothing else would keep the use going, and its slot is free
@@ -87,7 +77,7 @@ static struct sm_slot *cancel_speculation(struct sm_store *s, struct sm_use *u)
 static struct sm_slot *slot_for(struct sm_store *s, struct sm_use *u, uint16_t expert)
 {
     struct sm_expert_pool *p = u->pool;
-    struct sm_slot *sl = empty_slot(p);
+    struct sm_slot *sl = sm_slots_empty(p);
     if (sl) return sl;
     sl = sm_slots_victim(p);
     if (sl) {
@@ -158,7 +148,7 @@ void sm_pager_begin(struct sm_store *s, uint32_t pool, const uint16_t *ids, unsi
     assert(pool < s->n_pools && !u->active);
     struct sm_expert_pool *p = s->pool[pool];
     assert(n <= p->info.n_expert);
-    lock(s);
+    sm_sched_lock(&s->sched);
     u->active = true;
     u->count++;
     u->pool = p;
@@ -182,7 +172,7 @@ void sm_pager_begin(struct sm_store *s, uint32_t pool, const uint16_t *ids, unsi
         else pin(s, u, i, &p->slot[p->slot_of[ids[i]]]);
     }
     start_missing(s, u);
-    unlock(s);
+    sm_sched_unlock(&s->sched);
 }
 
 /* ---- take ------------------------------------------------------------------------------------ */
@@ -265,7 +255,7 @@ smol_status sm_pager_take(struct sm_store *s, unsigned *i, struct sm_expert *e, 
     *i = 0;
     *e = (struct sm_expert){0};
     assert(u->active && u->n_taken < u->n);
-    lock(s);
+    sm_sched_lock(&s->sched);
     while (u->status == SMOL_OK) {
         item = ready_item(u);
         if (item < u->n) break;
@@ -277,7 +267,7 @@ smol_status sm_pager_take(struct sm_store *s, unsigned *i, struct sm_expert *e, 
     }
     if (u->status != SMOL_OK) st = failure(u, err);
     if (st != SMOL_OK) {
-        unlock(s);
+        sm_sched_unlock(&s->sched);
         return st;
     }
     u->state[item] = SM_ITEM_TAKEN;
@@ -285,7 +275,7 @@ smol_status sm_pager_take(struct sm_store *s, unsigned *i, struct sm_expert *e, 
     u->n_taken++;
     if (u->was_read[item]) u->n_ahead--;
     start_missing(s, u);
-    unlock(s);
+    sm_sched_unlock(&s->sched);
     struct sm_slot *sl = slot_of_item(u, item);
     SM_TRY(check_first_use(s, u->pool, sl, SM_HALF_GATE_UP, err));
     set_pointers(u->pool, sl, e);
@@ -297,9 +287,9 @@ bool sm_pager_has_ready(struct sm_store *s)
 {
     struct sm_use *u = &s->use;
     assert(u->active);
-    lock(s);
+    sm_sched_lock(&s->sched);
     const bool ready = u->n_taken < u->n && (u->status != SMOL_OK || ready_item(u) < u->n);
-    unlock(s);
+    sm_sched_unlock(&s->sched);
     return ready;
 }
 
@@ -309,14 +299,14 @@ smol_status sm_pager_take_down(struct sm_store *s, unsigned i, smol_error *err)
     smol_status st = SMOL_OK;
     assert(u->active && i < u->n && u->state[i] == SM_ITEM_TAKEN);
     struct sm_slot *sl = slot_of_item(u, i);
-    lock(s);
+    sm_sched_lock(&s->sched);
     while (u->status == SMOL_OK && !sm_slot_half_ready(sl, SM_HALF_DOWN)) {
         if (wait_for_readers(s)) continue;
         st = SM_FAIL(err, LIMIT, "nobody reads what is waited for");
         break;
     }
     if (u->status != SMOL_OK) st = failure(u, err);
-    unlock(s);
+    sm_sched_unlock(&s->sched);
     return st != SMOL_OK ? st : check_first_use(s, u->pool, sl, SM_HALF_DOWN, err);
 }
 
@@ -334,11 +324,11 @@ void sm_pager_give(struct sm_store *s, unsigned i)
 {
     struct sm_use *u = &s->use;
     assert(u->active && i < u->n && u->state[i] == SM_ITEM_TAKEN);
-    lock(s);
+    sm_sched_lock(&s->sched);
     unpin(u->pool, slot_of_item(u, i));
     u->state[i] = SM_ITEM_GIVEN;
     start_missing(s, u);
-    unlock(s);
+    sm_sched_unlock(&s->sched);
 }
 
 static bool is_draining(const struct sm_expert_pool *p)
@@ -354,7 +344,7 @@ void sm_pager_end(struct sm_store *s)
     struct sm_expert_pool *p = u->pool;
     bool early = false;
     assert(u->active);
-    lock(s);
+    sm_sched_lock(&s->sched);
     early = u->status != SMOL_OK;
     for (unsigned i = 0; i < u->n; i++) {
         early = early || u->state[i] != SM_ITEM_GIVEN;
@@ -368,10 +358,10 @@ void sm_pager_end(struct sm_store *s)
     /* After a failure or a stop nothing of this use stays under way. */
     while (early && is_draining(p)) (void)pthread_cond_wait(&s->sched.done, &s->sched.mu);
     sm_slots_check(s, p);
-    unlock(s);
+    sm_sched_unlock(&s->sched);
 }
 
-/* ---- counting and asking ahead --------------------------------------------------------------- */
+/* ---- the logical pool ------------------------------------------------------------------------ */
 
 void sm_pager_note(struct sm_store *s, uint32_t pool, const uint16_t *ids, unsigned k)
 {
@@ -397,128 +387,7 @@ float sm_pager_range(const struct sm_store *s, uint32_t pool)
     return sm_policy_range(&s->pool[pool]->policy);
 }
 
-void sm_pager_reset_stats(struct sm_store *s)
-{
-    const uint64_t load_bytes_read = s->stats.load_bytes_read;
-    lock(s);
-    s->stats = (struct sm_store_stats){.load_bytes_read = load_bytes_read};
-    s->sched.busy_ns = 0;
-    s->sched.busy_since_ns = sm_now_ns();
-    for (uint32_t i = 0; i < s->n_pools; i++)
-        s->pool[i]->n_guessed = s->pool[i]->n_guess_used = s->pool[i]->guess_wasted_bytes = 0;
-    s->read_base = sm_store_file_bytes(s);
-    unlock(s);
-}
-
 bool sm_pager_complete(const struct sm_store *s, uint32_t pool)
 {
     return s->pool[pool]->complete;
-}
-
-/* Slots that speculation holds: being read, or read and not used yet. */
-static uint32_t n_speculative(const struct sm_expert_pool *p)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < p->n_slots; i++) {
-        const struct sm_slot *sl = &p->slot[i];
-        n += sl->state == SM_SLOT_DRAINING || (!sl->pins && sl->state == SM_SLOT_LOADING) ||
-             (!sl->pins && sl->state == SM_SLOT_READY && sl->ahead && sl->guess);
-    }
-    return n;
-}
-
-/* How many uses from now the pool's turn comes, the pools taking turns in order. */
-static uint64_t distance(const struct sm_store *s, const struct sm_expert_pool *p)
-{
-    const uint32_t last = s->use.pool ? s->use.pool->index : s->n_pools - 1;
-    return p->index > last ? p->index - last : p->index + s->n_pools - last;
-}
-
-static bool ask_one(struct sm_store *s, struct sm_expert_pool *p, uint16_t expert,
-                    enum sm_io_class io_class)
-{
-    if (p->slot_of[expert] != SM_NO_SLOT) {
-        struct sm_slot *sl = &p->slot[p->slot_of[expert]];
-        if (sl->failed) return false;
-        if (!sl->queued) sl->due = s->use.count + distance(s, p);
-        if (sl->state == SM_SLOT_DRAINING) sm_slot_revive(s, sl, io_class);
-        if (sl->state == SM_SLOT_LOADING) sm_sched_raise(&s->sched, sl, io_class);
-        if (sl->state == SM_SLOT_READY) sl->io_class = (uint8_t)io_class;
-        sl->ahead = !sl->pins;
-        return true;
-    }
-    if (n_speculative(p) + p->k_max >= sm_pool_live(p)) return false;
-    struct sm_slot *sl = empty_slot(p);
-    if (!sl) {
-        sl = sm_slots_victim(p);
-        if (!sl || sl->ahead) return false;
-        sm_slot_clear(p, sl);
-    }
-    sl->due = s->use.count + distance(s, p);
-    sm_slot_start(s, p, sl, expert, io_class);
-    return true;
-}
-
-unsigned sm_pager_ask(struct sm_store *s, uint32_t pool, const uint16_t *ids, unsigned n,
-                      enum sm_ahead how)
-{
-    assert(pool < s->n_pools);
-    struct sm_expert_pool *p = s->pool[pool];
-    unsigned coming = 0;
-    if (p->complete) return n;
-    lock(s);
-    for (unsigned i = 0; i < n; i++) {
-        assert(ids[i] < p->info.n_expert);
-        coming += ask_one(s, p, ids[i], how == SM_AHEAD_NEXT ? SM_IO_NEXT : SM_IO_WARM);
-    }
-    sm_slots_check(s, p);
-    unlock(s);
-    return coming;
-}
-
-unsigned sm_pager_missing(struct sm_store *s, uint32_t pool, const uint16_t *ids, unsigned n,
-                          uint16_t *out)
-{
-    assert(pool < s->n_pools);
-    const struct sm_expert_pool *p = s->pool[pool];
-    unsigned missing = 0;
-    if (p->complete) return 0;
-    lock(s);
-    for (unsigned i = 0; i < n; i++)
-        if (p->slot_of[ids[i]] == SM_NO_SLOT) out[missing++] = ids[i];
-    unlock(s);
-    return missing;
-}
-
-static void forget(struct sm_store *s, struct sm_expert_pool *p, struct sm_slot *sl)
-{
-    sl->ahead = false;
-    if (sl->state == SM_SLOT_LOADING && !sl->pins) sm_slot_cancel(s, p, sl);
-}
-
-void sm_pager_settle(struct sm_store *s, uint32_t pool)
-{
-    assert(pool < s->n_pools);
-    struct sm_expert_pool *p = s->pool[pool];
-    if (p->complete) return;
-    lock(s);
-    for (uint32_t i = 0; i < p->n_slots; i++)
-        if (p->slot[i].ahead && p->slot[i].io_class != SM_IO_WARM) forget(s, p, &p->slot[i]);
-    sm_slots_check(s, p);
-    unlock(s);
-}
-
-void sm_pager_drop(struct sm_store *s, uint32_t pool, const uint16_t *ids, unsigned n)
-{
-    assert(pool < s->n_pools);
-    struct sm_expert_pool *p = s->pool[pool];
-    if (p->complete) return;
-    lock(s);
-    for (unsigned i = 0; i < n; i++) {
-        assert(ids[i] < p->info.n_expert);
-        if (p->slot_of[ids[i]] == SM_NO_SLOT) continue;
-        forget(s, p, &p->slot[p->slot_of[ids[i]]]);
-    }
-    sm_slots_check(s, p);
-    unlock(s);
 }

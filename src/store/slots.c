@@ -116,6 +116,13 @@ bool sm_slot_land(struct sm_store *s, struct sm_expert_pool *p, struct sm_slot *
     return !sl->left[half];
 }
 
+struct sm_slot *sm_slots_empty(struct sm_expert_pool *p)
+{
+    for (uint32_t i = 0; i < p->n_slots; i++)
+        if (p->slot[i].state == SM_SLOT_EMPTY) return &p->slot[i];
+    return NULL;
+}
+
 struct sm_slot *sm_slots_victim(struct sm_expert_pool *p)
 {
     struct sm_slot *best = NULL;

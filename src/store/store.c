@@ -456,3 +456,16 @@ void sm_store_stats(const struct sm_store *s, struct sm_store_stats *out)
     for (size_t i = 0; i < s->n_files; i++)
         out->direct = out->direct && sm_file_is_direct(s->file[i]);
 }
+
+void sm_store_reset_stats(struct sm_store *s)
+{
+    const uint64_t load_bytes_read = s->stats.load_bytes_read;
+    sm_sched_lock(&s->sched);
+    s->stats = (struct sm_store_stats){.load_bytes_read = load_bytes_read};
+    s->sched.busy_ns = 0;
+    s->sched.busy_since_ns = sm_now_ns();
+    for (uint32_t i = 0; i < s->n_pools; i++)
+        s->pool[i]->n_guessed = s->pool[i]->n_guess_used = s->pool[i]->guess_wasted_bytes = 0;
+    s->read_base = sm_store_file_bytes(s);
+    sm_sched_unlock(&s->sched);
+}

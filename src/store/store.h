@@ -55,6 +55,9 @@ SM_NODISCARD smol_status sm_store_add(struct sm_store *s, const struct sm_tensor
                                       enum sm_home home, const struct sm_weight **out,
                                       smol_error *err);
 
+/* This weight is read through its data pointer: it must stay in memory (stream.h). */
+void sm_store_pin(struct sm_store *s, const struct sm_weight *w);
+
 /* The weights in the order they were declared; NULL: the first, and after the last. */
 const struct sm_weight *sm_store_next(const struct sm_store *s, const struct sm_weight *w);
 
@@ -121,67 +124,7 @@ SM_NODISCARD smol_status sm_store_load(struct sm_store *s, const struct sm_store
 SM_NODISCARD smol_status sm_store_row(struct sm_store *s, const struct sm_weight *w, uint32_t row,
                                       float *out, smol_error *err);
 
-/* ---- experts on demand (pager.c) ----------------------------------------------------------- */
-
-/* One use of a layer's experts: begin, take each once, give each back, end.
- *
- *   sm_pager_begin(s, pool, ids, n, SM_ORDER_ARRIVAL);
- *   for (k = 0; k < n; k++) {
- *       sm_pager_take(s, &i, &e, err);          which of ids, pointers; gate and up are there
- *       ... gate, up ...
- *       sm_pager_take_down(s, i, err);          down is there
- *       ... down ...
- *       sm_pager_give(s, i);
- *   }
- *   sm_pager_end(s);
- *
- * ids are distinct and ascending. ARRIVAL: whatever is in RAM first, then as reads land (decode,
- * small batches). ASCENDING: in the order of ids, with read-ahead (prompt waves). Experts in RAM
- * at begin are pinned so that each is read at most once per begin/end, however small the pool; what
- * is missing goes through the other slots. n may exceed the number of slots. After an error the
- * caller calls sm_pager_end and gives up. */
-enum sm_order { SM_ORDER_ARRIVAL, SM_ORDER_ASCENDING };
-struct sm_expert {
-    const uint8_t *gate, *up, *down; /* fused: up points into gate's matrix */
-    const float *gate_bias, *up_bias, *down_bias; /* NULL: none */
-};
-
-void sm_pager_begin(struct sm_store *s, uint32_t pool, const uint16_t *ids, unsigned n,
-                    enum sm_order order);
-/* True when at least one expert that was not taken yet can be taken without waiting. */
-bool sm_pager_has_ready(struct sm_store *s);
-SM_NODISCARD smol_status sm_pager_take(struct sm_store *s, unsigned *i, struct sm_expert *e,
-                                       smol_error *err);
-SM_NODISCARD smol_status sm_pager_take_down(struct sm_store *s, unsigned i, smol_error *err);
-void sm_pager_give(struct sm_store *s, unsigned i);
-void sm_pager_end(struct sm_store *s);
-
-/* Tell the policy what one token chose in this pool (k ids), in token order: the logical pool, from
- * which uses and misses are counted as token-by-token decoding would have them and by which slots
- * are kept. Called once per token and layer, before sm_pager_begin of that token's batch. */
-void sm_pager_note(struct sm_store *s, uint32_t pool, const uint16_t *ids, unsigned k);
-/* The logical pool: [n_expert], 1 for those in it; NULL when all are in RAM for good. Changed by
- * sm_pager_note only. */
-const uint8_t *sm_pager_held(const struct sm_store *s, uint32_t pool);
-/* What levers may look at besides: ranges of the scores in token order, and their running mean. */
-void sm_pager_note_range(struct sm_store *s, uint32_t pool, float range);
-float sm_pager_range(const struct sm_store *s, uint32_t pool);
-/* Ask for experts before they are needed. Speculative reads yield to demanded ones and together hold
- * at most (slots - experts one token uses) slots; what does not fit is left out. A later
- * sm_pager_begin joins reads that are under way. Returns how many of ids are in the pool or being
- * read. Allowed between begin and end of this or another pool. */
-enum sm_ahead { SM_AHEAD_NEXT, SM_AHEAD_WARM };
-unsigned sm_pager_ask(struct sm_store *s, uint32_t pool, const uint16_t *ids, unsigned n,
-                      enum sm_ahead how);
-/* Those of ids that are neither in the pool nor being read, in their order, into out (room for n);
- * returns how many. */
-unsigned sm_pager_missing(struct sm_store *s, uint32_t pool, const uint16_t *ids, unsigned n,
-                          uint16_t *out);
-/* The use that NEXT reads were made for has begun: those that it did not join were wrong. Reads that
- * nobody uses stop (those under way land unused), and nothing is kept for them. */
-void sm_pager_settle(struct sm_store *s, uint32_t pool);
-/* Proved wrong: reads of these experts that nobody uses stop (those under way land unused). */
-void sm_pager_drop(struct sm_store *s, uint32_t pool, const uint16_t *ids, unsigned n);
+/* ---- the pools as a whole -------------------------------------------------------------------- */
 
 /* A look at slots [first, first + n) of a pool; returns how many slots the pool has. */
 struct sm_slot_view {
@@ -192,8 +135,7 @@ struct sm_slot_view {
 };
 uint32_t sm_store_slots(struct sm_store *s, uint32_t pool, uint32_t first, struct sm_slot_view *out,
                         uint32_t n);
-/* True when all experts of a pool are in RAM for good. */
-bool sm_pager_complete(const struct sm_store *s, uint32_t pool);
+
 /* Watch the system's memory from now on: below reserve_bytes the pools shrink, to `floor` slots at
  * least. sm_store_guard_look is called between uses, as often as convenient; NOMEM: nothing is left
  * to give and memory still runs out. */
@@ -208,8 +150,7 @@ uint64_t sm_store_usage(const struct sm_store *s, uint32_t pool, float *per_1000
 SM_NODISCARD smol_status sm_store_warm(struct sm_store *s, uint32_t pool, const float *per_1000,
                                        bool logical, smol_error *err);
 
-/* Empty the counters (not the pools). */
-void sm_pager_reset_stats(struct sm_store *s);
+/* ---- statistics ------------------------------------------------------------------------------ */
 
 struct sm_store_stats {
     uint64_t expert_uses, expert_misses;  /* by the logical pool */
@@ -225,5 +166,7 @@ struct sm_store_stats {
     bool direct;                          /* direct reads in use on all files */
 };
 void sm_store_stats(const struct sm_store *s, struct sm_store_stats *out);
+/* Empty the counters (not the pools). */
+void sm_store_reset_stats(struct sm_store *s);
 
 #endif

@@ -8,6 +8,7 @@
  *   slots.c    states of the slots of one expert pool, and their invariants
  *   policy.c   the logical pool: counting and what to keep
  *   pager.c    begin / take / give / end
+ *   pager_prefetch.c  reads ahead of a use
  *   rows.c     single rows
  *   slot_view.c  a look at the slots
  *   stream.c   dense matrices that are read again for every sweep
@@ -23,8 +24,8 @@
 
 #include "base/mem.h"
 #include "gguf/gguf_pack.h"
+#include "store/pager.h"
 #include "store/policy.h"
-#include "store/store.h"
 #include <pthread.h>
 
 #define SM_READERS_MAX 8u
@@ -356,12 +357,16 @@ void sm_slot_revive(struct sm_store *s, struct sm_slot *sl, enum sm_io_class io_
 /* A piece has landed (status OK) or failed. True when someone may want to know. */
 bool sm_slot_land(struct sm_store *s, struct sm_expert_pool *p, struct sm_slot *sl, unsigned half,
                   uint32_t generation, smol_status status, const smol_error *err);
-/* The unpinned READY slot that is worth least, NULL if none. */
+/* An EMPTY slot, NULL: there is none. */
+struct sm_slot *sm_slots_empty(struct sm_expert_pool *p);
+/* The slot to evict: the unpinned READY one that is worth least, NULL if none. */
 struct sm_slot *sm_slots_victim(struct sm_expert_pool *p);
 /* Assert every invariant of a pool, if the store's `check` is set (nothing under NDEBUG). */
 void sm_slots_check(const struct sm_store *s, const struct sm_expert_pool *p);
 
 /* sched.c */
+static inline void sm_sched_lock(struct sm_sched *q) { (void)pthread_mutex_lock(&q->mu); }
+static inline void sm_sched_unlock(struct sm_sched *q) { (void)pthread_mutex_unlock(&q->mu); }
 SM_NODISCARD smol_status sm_sched_start(struct sm_store *s, unsigned n_readers, smol_error *err);
 void sm_sched_stop(struct sm_store *s); /* joins the readers; may be called twice */
 /* Queue of pieces; under sched.mu. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Faults below the store, at load and while experts are paged: the right bytes or a clear error,
  * never wrong bytes, never a hang (an alarm ends the test), and the store is whole afterwards. */
-#include "store/store.h"
 #include "store/store_int.h"
 #include "inject.h"
 #include "store_file.h"

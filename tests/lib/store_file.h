@@ -5,7 +5,7 @@
 #define SM_TESTS_STORE_FILE_H
 
 #include "gguf/gguf.h"
-#include "store/store.h"
+#include "store/pager.h"
 
 struct store_shape {
     uint32_t n_layers, n_expert;

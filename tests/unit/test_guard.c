@@ -2,7 +2,6 @@
 /* The guard, with a made-up system: slots are given back when memory runs short, layers stay alike,
  * what remains is right, and at the floor the run ends after a few looks. And filling pools before the
  * first token, and settling what was read ahead for nothing. */
-#include "store/store.h"
 #include "store/store_int.h"
 #include "store_file.h"
 #include "tap.h"

@@ -2,7 +2,6 @@
 /* The pager: at every pool size, in both orders, with any ids, an expert's slot holds that expert's
  * bytes; each expert is read at most once per use; decoding token by token reads exactly what the
  * logical pool misses; nothing is allocated after load. All invariants are asserted at every step. */
-#include "store/store.h"
 #include "store/store_int.h"
 #include "store_file.h"
 #include "tap.h"

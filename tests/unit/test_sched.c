@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The scheduler by script: a fake reader holds every read until the test lets it go, so that classes,
  * caps, joining, draining, arrival order and halves can be looked at one step at a time. */
-#include "store/store.h"
 #include "store/store_int.h"
 #include "store_file.h"
 #include "tap.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What stays and what is read row by row: bytes in kernel layout, sizes, hostile declarations, bad
  * blocks, progress and cancel. */
-#include "store/store.h"
+#include "store/pager.h"
 #include "store_file.h"
 #include "tap.h"
 #include "temp.h"
