@@ -132,6 +132,9 @@ struct sm_product {
 #define SM_MAX_PRODUCTS 64u
 /* Run up to SM_MAX_PRODUCTS products, split over the workers together. */
 void sm_graph_products(struct sm_graph *g, const struct sm_product *p, unsigned n);
+/* The first failure to read weights that products needed since this was last called; what they gave
+ * is worth nothing then. Between calls of sm_graph_products. */
+SM_NODISCARD smol_status sm_graph_status(struct sm_graph *g, smol_error *err);
 /* Describe the product of a matrix at `data` with rows; makes the quantised form if needed. */
 struct sm_product sm_graph_product(struct sm_graph *g, uint32_t type, bool x8, uint32_t n_in,
                                    uint32_t n_out, const uint8_t *data, struct sm_rows *in,

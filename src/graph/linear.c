@@ -79,7 +79,7 @@ static void run_streamed(const struct product_job *j, unsigned i, uint32_t piece
     const uint32_t left = p->n_out - first, all = sm_stream_chunk_rows(it);
     const uint32_t n = left < all ? left : all, row = piece % j->per_chunk * j->rows[i];
     const uint8_t *data = sm_stream_take(j->store, it, chunk, worker);
-    if (!data) return; /* sm_stream_status says why */
+    if (!data) return; /* sm_graph_status says why */
     if (row < n)
         run_rows(j, p, first + row, n - row < j->rows[i] ? n - row : j->rows[i],
                  data + rows_before(p, row));
@@ -216,6 +216,11 @@ struct sm_rows sm_rows_part(const struct sm_rows *rows, uint32_t first, uint32_t
         part.acts[i].s += first * (n / 16);
     }
     return part;
+}
+
+smol_status sm_graph_status(struct sm_graph *g, smol_error *err)
+{
+    return sm_stream_status(g->store, err);
 }
 
 struct quantize_job {

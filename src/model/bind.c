@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "model/bind.h"
-#include "store/stream.h"
 
 #include <stdio.h>
 #include <string.h>

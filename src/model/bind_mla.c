@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Keys and tensors of latent attention, alike in deepseek2 and bailingmoe3. */
 #include "model/bind.h"
-#include "store/stream.h"
 
 #include <math.h>
 

@@ -2,7 +2,6 @@
 /* The forward pass: x = x + mixer(norm(x)); x = x + ffn(norm(x)), layer by layer. */
 #include "graph/ahead.h"
 #include "model/model.h"
-#include "store/stream.h"
 #include "store/trace.h"
 
 #include "base/bits.h"
@@ -63,7 +62,7 @@ smol_status sm_model_forward(const struct sm_model *m, struct sm_graph *g, struc
     for (uint32_t i = 0; i < m->hp.n_layer; i++) {
         if (cancel && *cancel) return SM_FAIL(err, CANCELLED, "stopped");
         SM_TRY(run_layer(m, g, i, &st[i], n_tok, pos0, err));
-        SM_TRY(sm_stream_status(g->store, err));
+        SM_TRY(sm_graph_status(g, err));
     }
     if (g->bad_layer >= 0)
         return SM_FAIL(err, FORMAT, "layer %d gives values that are not finite", g->bad_layer);
@@ -93,7 +92,7 @@ static smol_status run_head(const struct sm_model *m, struct sm_graph *g,
     const uint32_t V = m->hp.n_vocab;
     struct sm_rows in = sm_rows_of(&g->norm, n, m->hp.n_embd);
     sm_graph_linear(g, head, NULL, &in, g->logits, sm_pad8(V));
-    SM_TRY(sm_stream_status(g->store, err));
+    SM_TRY(sm_graph_status(g, err));
     struct finite_job j = {g->logits, sm_pad8(V), V, 0};
     sm_graph_for(g, n, check_row, &j);
     if (g->bad_layer >= 0 || j.bad)

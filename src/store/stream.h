@@ -44,7 +44,5 @@ SM_NODISCARD smol_status sm_store_stream(struct sm_store *s, uint64_t bytes, uin
                                          smol_error *err);
 /* Bytes of all matrices that could be streamed, as held. */
 uint64_t sm_store_streamable(const struct sm_store *s);
-/* This weight is read through its data pointer: it must stay in memory. */
-void sm_store_pin(struct sm_store *s, const struct sm_weight *w);
 
 #endif
