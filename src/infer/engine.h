@@ -85,19 +85,9 @@ SM_NODISCARD smol_status sm_engine_run(struct sm_engine *e, const int32_t *token
 SM_NODISCARD smol_status sm_engine_try(struct sm_engine *e, const int32_t *tokens, uint32_t n_tok,
                                        uint32_t pos0, smol_error *err);
 void sm_engine_keep(struct sm_engine *e, uint32_t n);
-/* What earlier runs used (engine_learn.c): read the list into e->learned when there is a good one, and
- * give it back; the misses it promises (for the plan, arg: the engine); fill the pools from it. */
-SM_NODISCARD smol_status sm_engine_read_learned(struct sm_engine *e, const char *path, smol_error *err);
-void sm_engine_drop_learned(struct sm_engine *e);
-double sm_engine_miss_learned(void *arg, uint32_t n_slots);
-SM_NODISCARD smol_status sm_engine_warm(struct sm_engine *e, const smol_params *p, smol_error *err);
 /* See smol_model_learn. */
 SM_NODISCARD smol_status sm_engine_learn(const struct sm_engine *e, const char *path, smol_error *err);
-/* Levers on routing (engine_levers.c): give them to the layers of a new model, and their names to
- * e->lever_text; true when one looks at the pool. Begin the trace, when one is wanted. */
-SM_NODISCARD smol_status sm_engine_set_levers(struct sm_engine *e, const smol_params *p, smol_error *err);
-bool sm_engine_pool_lever(const smol_params *p);
-void sm_engine_begin_trace(struct sm_engine *e, const smol_params *p);
+/* See smol_stats. */
 void sm_engine_stats(const struct sm_engine *e, smol_stats *out);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Pools filled from what earlier runs used, and what this run adds. */
 #include "base/log.h"
-#include "infer/engine.h"
+#include "infer/engine_int.h"
 #include "store/learn.h"
 
 /* The list at `path` into per_1000 [n_pool * n_expert]; false: none, or not for this model. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Levers on routing, and the trace of it. */
-#include "infer/engine.h"
+#include "infer/engine_int.h"
 
 #include <stdio.h>
 

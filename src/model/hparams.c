@@ -143,7 +143,7 @@ smol_status sm_hparams_read(struct sm_bind *b)
 {
     struct sm_hparams *hp = &b->m->hp;
     double eps = 0;
-    SM_TRY(sm_key_need_u32(b, "block_count", 1, 1024, &hp->n_block));
+    SM_TRY(sm_key_need_u32(b, "block_count", 1, SM_MODEL_MAX_BLOCKS, &hp->n_block));
     SM_TRY(sm_key_need_u32(b, "embedding_length", 1, 1u << 17, &hp->n_embd));
     SM_TRY(sm_key_need_u32(b, "context_length", 1, 1u << 30, &hp->n_ctx_train));
     SM_TRY(sm_key_need_u32(b, "attention.head_count", 1, 4096, &hp->n_head));

@@ -11,6 +11,8 @@
 #include "graph/mla.h"
 #include "graph/shortconv.h"
 
+#define SM_MODEL_MAX_BLOCKS 1024u /* next-token blocks included; also the most expert pools */
+
 struct sm_mla_params {   /* latent attention */
     uint32_t n_latent;   /* attention.kv_lora_rank R */
     uint32_t n_plain;    /* attention.key_length_mla less the rotated channels */

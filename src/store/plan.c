@@ -51,9 +51,9 @@ static uint64_t kv_bytes(const struct sm_plan_input *in, uint32_t ctx)
     return add(mul(in->kv_bytes_per_token, ctx), in->kv_fixed_bytes);
 }
 
-static uint64_t scratch_bytes(const struct sm_plan_input *in, uint32_t chunk, uint32_t ctx)
+static uint64_t scratch_bytes(const struct sm_plan_input *in, uint32_t chunk)
 {
-    return in->scratch_bytes ? in->scratch_bytes(in->scratch_arg, chunk, ctx) : 0;
+    return in->scratch_bytes ? in->scratch_bytes(in->scratch_arg, chunk) : 0;
 }
 
 /* Everything that depends on neither context, chunk nor slots. */
@@ -91,7 +91,7 @@ static bool settle(const struct sm_plan_input *in, struct sm_plan *p, uint32_t c
     p->n_slots = n_slots;
     p->experts_resident = n_slots >= p->n_expert;
     p->kv_bytes = kv_bytes(in, ctx);
-    p->scratch_bytes = scratch_bytes(in, chunk, ctx);
+    p->scratch_bytes = scratch_bytes(in, chunk);
     p->pool_bytes = pool_bytes(in, n_slots);
     p->ahead_bytes = p->ahead && !p->experts_resident ? in->ahead_bytes : 0;
     p->total_bytes = add(add(constant_bytes(p), p->kv_bytes), add(p->scratch_bytes, p->pool_bytes));
@@ -191,9 +191,9 @@ static bool try_paged(const struct sm_plan_input *in, struct sm_plan *p, const s
     if (taken > in->budget_bytes) return false;
     const uint64_t shared = in->budget_bytes - taken; /* pool and scratch share this */
     const uint32_t chunk_min = w->chunk[w->n_chunk - 1];
-    const uint64_t scratch_min = scratch_bytes(in, chunk_min, ctx);
+    const uint64_t scratch_min = scratch_bytes(in, chunk_min);
     for (uint32_t j = 0; j < w->n_chunk; j++) {
-        const uint64_t scratch = scratch_bytes(in, w->chunk[j], ctx);
+        const uint64_t scratch = scratch_bytes(in, w->chunk[j]);
         if (scratch > shared) continue;
         const uint32_t n = slots_in(in, p->n_expert, shared - scratch);
         if (n < least) continue;

@@ -52,7 +52,7 @@ struct sm_plan_input {
 
     uint64_t kv_bytes_per_token, kv_fixed_bytes; /* fixed: recurrent state, windows */
     /* Scratch and activations of a session: non-decreasing in chunk. NULL: none. */
-    uint64_t (*scratch_bytes)(void *arg, uint32_t chunk, uint32_t ctx);
+    uint64_t (*scratch_bytes)(void *arg, uint32_t chunk);
     void *scratch_arg;
 
     /* Memory of looking ahead, only when experts are paged. Left out, and out->ahead false, when

@@ -5,9 +5,8 @@
 
 #define MIB ((uint64_t)1 << 20)
 
-static uint64_t scratch(void *arg, uint32_t chunk, uint32_t ctx)
+static uint64_t scratch(void *arg, uint32_t chunk)
 {
-    (void)ctx;
     return *(const uint64_t *)arg * chunk;
 }
 
