@@ -13,7 +13,7 @@
 #ifndef SM_AHEAD_H
 #define SM_AHEAD_H
 
-#include "graph/ffn.h"
+#include "graph/moe.h"
 
 #define SM_AHEAD_MAX 3u       /* layers looked ahead at most */
 #define SM_AHEAD_AUTO UINT32_MAX

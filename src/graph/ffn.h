@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Feed-forward parts: dense SwiGLU and mixture of experts with optional shared expert. */
+/* The dense feed-forward part, and the gate that it shares with experts (moe.h). */
 #ifndef SM_FFN_H
 #define SM_FFN_H
 
 #include "graph/graph.h"
-#include "graph/route.h"
 
 /* What a gated feed-forward part makes of its gate g and up u (docs/arithmetic.md section 5). */
 enum sm_gate_form {
@@ -24,22 +23,7 @@ struct sm_ffn {
     struct sm_gate form;
 };
 
-struct sm_moe {
-    struct sm_router router;
-    const struct sm_weight *router_w;     /* {E, n_expert} */
-    const struct sm_weight *router_b;     /* {n_expert} F32 or NULL */
-    struct sm_gate form;                  /* of the routed experts */
-    uint32_t pool;                        /* of the store */
-    uint32_t n_ffn;                       /* width of an expert */
-    bool has_shared;
-    const struct sm_weight *shared_scale; /* {E} F32: the shared expert times sigmoid of it * x */
-    struct sm_ffn shared;
-};
-
-/* y = down(silu(gate in) * (up in)). */
+/* y [n_tok][E] = down(gate of (gate in) and (up in)), rows sm_pad8(E) apart. Worker 0. */
 void sm_ffn_run(struct sm_graph *g, const struct sm_ffn *f, struct sm_rows *in, float *y);
-/* y = routed experts + shared expert. Fails when an expert cannot be read. */
-SM_NODISCARD smol_status sm_moe_run(struct sm_graph *g, const struct sm_moe *m, struct sm_rows *in,
-                                    float *y, smol_error *err);
 
 #endif

@@ -2,9 +2,9 @@
 /* Mixture of experts. One token: the chosen experts are computed in the order in which they are in
  * RAM, side by side, and added up in ascending index. Several tokens (a prompt wave): expert by
  * expert in ascending index, each with all of its tokens, so that each is read at most once. */
-#include "graph/ahead.h"
-#include "graph/ffn.h"
+#include "graph/moe.h"
 #include "base/fmath.h"
+#include "graph/ahead.h"
 #include "store/pager.h"
 #include "store/trace.h"
 

@@ -6,9 +6,9 @@
 #define SM_MODEL_H
 
 #include "graph/delta.h"
-#include "graph/ffn.h"
 #include "graph/gqa.h"
 #include "graph/mla.h"
+#include "graph/moe.h"
 #include "graph/shortconv.h"
 
 #define SM_MODEL_MAX_BLOCKS 1024u /* next-token blocks included; also the most expert pools */
