@@ -379,7 +379,7 @@ def test_watchers(s):
     before = s.metric("memory_bytes")
     come_and_go(1500)
     more = s.metric("memory_bytes") - before
-    tap.ok(more < 500000, "1500 watchers that came and went", f"{more:.0f} bytes more")
+    tap.memory(smol, more < 500000, "1500 watchers that came and went", f"{more:.0f} bytes more")
 
 
 def test_budget():
@@ -406,7 +406,7 @@ def test_budget():
                "clients that do not read are answered")
         tap.ok(s.chat(max_tokens=2).status == 200, "so are the others")
         peak, budget = s.metric("memory_peak_bytes"), s.metric("memory_budget_bytes")
-        tap.ok(peak <= budget, f"peak {peak / 1048576:.1f} of {budget / 1048576:.0f} MiB")
+        tap.memory(smol, peak <= budget, f"peak {peak / 1048576:.1f} of {budget / 1048576:.0f} MiB")
         for c in deaf:
             c.close()
 
@@ -589,8 +589,8 @@ def main():
         for test in (test_basics, test_chat, test_stream, test_completions, test_logprobs, test_effects, test_tokens,
                      test_prefix, test_fields, test_bodies, test_origins, test_hostile):
             test(s)
-        tap.ok(s.metric("memory_peak_bytes") < 60 << 20, "within its budget of 60 MiB",
-               s.metric("memory_peak_bytes"))
+        tap.memory(smol, s.metric("memory_peak_bytes") < 60 << 20, "within its budget of 60 MiB",
+                   s.metric("memory_peak_bytes"))
         tap.ok(s.end() == 0, "exit 0")
     with Server(smol, *SLOW) as s:
         test_events(s)
