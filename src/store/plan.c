@@ -166,7 +166,8 @@ static smol_status read_wishes(const struct sm_plan_input *in, struct sm_plan *p
     return SMOL_OK;
 }
 
-/* Rule 2: everything in RAM, at the best context, with the largest chunk that still allows it. */
+/* Rule 2: everything in RAM, at the best context, with the largest chunk that still allows it; where
+ * there are no experts, whose tokens a large chunk brings together, no larger than products gain by. */
 static bool try_resident(const struct sm_plan_input *in, struct sm_plan *p, const struct wishes *w)
 {
     if (w->pool && w->pool < p->n_expert) return false;
@@ -175,6 +176,7 @@ static bool try_resident(const struct sm_plan_input *in, struct sm_plan *p, cons
             const bool small = w->chunk[j] < SM_PLAN_CHUNK_RESIDENT_MIN && !in->chunk_user &&
                                w->chunk[j] < w->ctx[i];
             if (small) break;
+            if (!p->n_expert && !in->chunk_user && w->chunk[j] > SM_PLAN_CHUNK_DENSE) continue;
             if (settle(in, p, w->ctx[i], w->chunk[j], p->n_expert)) return true;
         }
     }
