@@ -16,6 +16,7 @@
 #include <string.h>
 
 #define TEXT_MAX_BYTES ((size_t)1 << 30)
+#define TEXT_SHARE 8 /* of its bytes: itself, its tokens while their list grows */
 #define DEFAULT_WINDOW 512u
 #define LOGIT_ROWS 16u
 
@@ -24,6 +25,7 @@ struct eval {
     smol_model *m;
     const smol_vocab *v;
     FILE *logits;       /* --logits, or NULL */
+    char *text;         /* --text, until it is tokens */
     int32_t *ids;       /* [n_ids] */
     size_t n_ids, n_bytes;
     size_t window, n_windows, at; /* `at`: first token of the window that is read */
@@ -54,18 +56,29 @@ static int parse_tokens(struct eval *e, const char *text)
     }
 }
 
+/* The text is read before the model, whose plan counts it. */
+static int read_text(struct eval *e, smol_params *params)
+{
+    smol_error err = {0};
+    const size_t most = sm_input_limit(e->o->memory_bytes, TEXT_MAX_BYTES);
+    if (sm_input_read(e->o->text, most, &e->text, &e->n_bytes, &err) != SMOL_OK)
+        return sm_report(&err);
+    params->caller_bytes = sm_input_planned(e->n_bytes, TEXT_SHARE);
+    return SM_EXIT_DONE;
+}
+
 static smol_status tokenize_text(struct eval *e, smol_error *err)
 {
-    char *text = NULL;
-    smol_status st = sm_input_read(e->o->text, TEXT_MAX_BYTES, &text, &e->n_bytes, err);
-    if (st == SMOL_OK && !e->v) {
-        st = err->code = SMOL_UNSUPPORTED;
+    if (!e->v) {
+        err->code = SMOL_UNSUPPORTED;
         err->at = UINT64_MAX;
         (void)snprintf(err->msg, sizeof err->msg, "the model has no vocabulary; use --tokens");
+        return err->code;
     }
-    if (st == SMOL_OK)
-        st = smol_tokenize(e->v, text, e->n_bytes, SMOL_ADD_SPECIAL, &e->ids, &e->n_ids, err);
-    free(text);
+    const smol_status st =
+        smol_tokenize(e->v, e->text, e->n_bytes, SMOL_ADD_SPECIAL, &e->ids, &e->n_ids, err);
+    free(e->text);
+    e->text = NULL;
     return st;
 }
 
@@ -132,8 +145,7 @@ static int print_results(const struct eval *e)
                    (double)s.expert_dropped / (double)(s.expert_dropped + s.expert_uses),
                    (unsigned long long)s.expert_dropped,
                    (unsigned long long)(s.expert_dropped + s.expert_uses));
-        return fflush(stdout) ? sm_complain(SM_EXIT_FAILED, "cannot write the result")
-                              : SM_EXIT_DONE;
+        return fflush(stdout) ? sm_output_failed("the result") : SM_EXIT_DONE;
     }
     sm_json_begin(&j, stdout, true);
     sm_json_open(&j, NULL, '{');
@@ -150,7 +162,7 @@ static int print_results(const struct eval *e)
     sm_json_uint(&j, "expert_dropped", s.expert_dropped);
     sm_json_num(&j, "miss_rate", miss);
     sm_json_close(&j);
-    return sm_json_end(&j) ? SM_EXIT_DONE : sm_complain(SM_EXIT_FAILED, "cannot write the result");
+    return sm_json_end(&j) ? SM_EXIT_DONE : sm_output_failed("the result");
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */
@@ -192,7 +204,7 @@ static int evaluate(struct eval *e)
         if (err.code == SMOL_OK)
             return sm_complain(SM_EXIT_FAILED, "cannot write %s: %s", e->o->logits,
                                strerror(errno));
-        return err.code == SMOL_CANCELLED ? 130 : sm_report(&err);
+        return err.code == SMOL_CANCELLED ? SM_EXIT_INTERRUPTED : sm_report(&err);
     }
     return print_results(e);
 }
@@ -209,12 +221,12 @@ int sm_cmd_eval(const struct sm_options *o, int argc, char **argv)
     sm_catch_interrupt();
     sm_model_params(o, &params);
     params.logit_rows = LOGIT_ROWS;
-    if (o->tokens) code = parse_tokens(&e, o->tokens);
+    code = o->tokens ? parse_tokens(&e, o->tokens) : read_text(&e, &params);
     if (code == SM_EXIT_DONE && !params.ctx)
         params.ctx = o->tokens && e.n_ids > DEFAULT_WINDOW ? (unsigned)e.n_ids : DEFAULT_WINDOW;
     if (code == SM_EXIT_DONE) {
         if (smol_model_open(&e.m, argv[0], &params, &err) != SMOL_OK) {
-            code = err.code == SMOL_CANCELLED ? 130 : sm_report(&err);
+            code = err.code == SMOL_CANCELLED ? SM_EXIT_INTERRUPTED : sm_report(&err);
         } else {
             sm_model_notes(o, e.m);
             e.v = smol_model_vocab(e.m);
@@ -223,6 +235,7 @@ int sm_cmd_eval(const struct sm_options *o, int argc, char **argv)
         }
     }
     smol_model_free(e.m);
+    free(e.text);
     free(e.ids);
     return code;
 }

@@ -24,7 +24,7 @@ int sm_cmd_pack(const struct sm_options *o, int argc, char **argv)
     const smol_status st = sm_pack_make(argv[0], argv[1], &po, &r, &err);
     sm_progress_clear();
     if (st == SMOL_CANCELLED && o->in_place)
-        return sm_complain(SM_EXIT_FAILED, "stopped; the same command goes on where it was");
+        return sm_complain(SM_EXIT_INTERRUPTED, "stopped; the same command goes on where it was");
     if (st != SMOL_OK) return sm_report(&err);
     if (o->quiet) return SM_EXIT_DONE;
     if (!r.out_bytes) {

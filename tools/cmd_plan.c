@@ -79,6 +79,6 @@ int sm_cmd_plan(const struct sm_options *o, int argc, char **argv)
     if (smol_plan_file(argv[0], &params, &plan, &err) != SMOL_OK) return sm_report(&err);
     if (!o->json) print_text(&plan, argv[0]);
     else if (!print_json(&plan, argv[0]))
-        return sm_complain(SM_EXIT_FAILED, "cannot write the plan");
+        return sm_output_failed("the plan");
     return SM_EXIT_DONE;
 }

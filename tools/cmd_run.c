@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #define PROMPT_MAX_BYTES ((size_t)64 << 20)
+#define PROMPT_SHARE 12 /* of its bytes: itself, as the template writes it, its tokens; 11 measured */
 
 /* ---- the prompt ------------------------------------------------------------------------------ */
 
@@ -28,11 +29,28 @@ static int read_prompt(const struct sm_options *o, const char **text, size_t *n,
         *n = strlen(o->prompt);
         return SM_EXIT_DONE;
     }
-    if (sm_input_read(o->prompt_file ? o->prompt_file : "-", PROMPT_MAX_BYTES, owned, n, &err) !=
-        SMOL_OK)
+    const size_t most = sm_input_limit(o->memory_bytes, PROMPT_MAX_BYTES);
+    if (sm_input_read(o->prompt_file ? o->prompt_file : "-", most, owned, n, &err) != SMOL_OK)
         return sm_report(&err);
     *text = *owned;
     return SM_EXIT_DONE;
+}
+
+/* Memory for a long prompt; one that no context holds is told as that, not as a lack of memory. */
+static int plan_prompt(const char *model, size_t n, smol_params *params)
+{
+    smol_params p = *params;
+    smol_plan plan = {0};
+    smol_error ignored = {0}; /* opening the model will say it */
+    params->caller_bytes = sm_input_planned(n, PROMPT_SHARE);
+    if (!params->caller_bytes) return SM_EXIT_DONE;
+    p.progress = NULL;
+    (void)!smol_plan_file(model, &p, &plan, &ignored);
+    const uint64_t most = (uint64_t)plan.ctx * plan.token_bytes_max;
+    if (!most || n <= most) return SM_EXIT_DONE;
+    return sm_complain(SM_EXIT_FAILED,
+                       "the prompt of %zu bytes is longer than any that fits the context of %u "
+                       "tokens (--ctx)", n, plan.ctx);
 }
 
 /* Token ids of the prompt: through the chat template unless --raw or the model has none. */
@@ -167,6 +185,11 @@ int sm_cmd_run(const struct sm_options *o, int argc, char **argv)
     sm_catch_interrupt();
     sm_model_params(o, &params);
     sm_model_learns(o, argv[0], &params);
+    code = plan_prompt(argv[0], n, &params);
+    if (code != SM_EXIT_DONE) {
+        free(owned);
+        return code;
+    }
     smol_status st = smol_model_open(&m, argv[0], &params, &err);
     if (st == SMOL_OK) {
         sm_model_notes(o, m);
@@ -178,7 +201,7 @@ int sm_cmd_run(const struct sm_options *o, int argc, char **argv)
     if (printer.broken && printer.error == EPIPE) code = SM_EXIT_DONE; /* the reader had enough */
     else if (printer.broken)
         code = sm_complain(SM_EXIT_FAILED, "cannot write the answer: %s", strerror(printer.error));
-    else if (st == SMOL_CANCELLED) code = 130;
+    else if (st == SMOL_CANCELLED) code = SM_EXIT_INTERRUPTED;
     else if (st != SMOL_OK) code = sm_report(&err);
     else print_summary(o, m, &out, seed);
     if (m && (st == SMOL_OK || st == SMOL_NOMEM) && !sm_write_stats(o, m) && code == SM_EXIT_DONE)

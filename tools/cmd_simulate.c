@@ -263,7 +263,7 @@ static int simulate(struct simulation *s, const struct sm_options *o)
     if (st == SMOL_OK && s->learned) st = replay(s, &none, s->slots, s->shared, &err);
     if (st != SMOL_OK) return sm_report(&err);
     if (o->json) {
-        if (!print_json(s)) return sm_complain(SM_EXIT_FAILED, "cannot write the result");
+        if (!print_json(s)) return sm_output_failed("the result");
     } else {
         printf("%u layers of %u experts, %u used per token; %u tokens\n\n",
                (unsigned)s->d.shape.n_layers, (unsigned)s->d.shape.n_expert,
@@ -284,7 +284,9 @@ int sm_cmd_simulate(const struct sm_options *o, int argc, char **argv)
     smol_error err = {0};
     (void)argc;
     if (!s) return sm_complain(SM_EXIT_FAILED, "no memory");
-    smol_status st = sm_input_read(argv[0], TRACE_MAX_BYTES, &bytes, &n, &err);
+    smol_status st = SMOL_OK;
+    if (sm_input_begins(argv[0], SM_TRACE_MAGIC, sizeof SM_TRACE_MAGIC - 1)) /* else nothing is read */
+        st = sm_input_read(argv[0], TRACE_MAX_BYTES, &bytes, &n, &err);
     if (st == SMOL_OK) st = sm_trace_read(&s->d, (const uint8_t *)bytes, n, &err);
     free(bytes);
     const int code = st == SMOL_OK ? simulate(s, o) : sm_report(&err);

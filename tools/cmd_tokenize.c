@@ -58,7 +58,7 @@ int sm_cmd_tokenize(const struct sm_options *o, int argc, char **argv)
     if (st == SMOL_OK) st = smol_tokenize(v, text, n, flags, &ids, &n_ids, &err);
     if (st != SMOL_OK) code = sm_report(&err);
     else if (!print_ids(ids, n_ids, o->json))
-        code = sm_complain(SM_EXIT_FAILED, "cannot write the ids");
+        code = sm_output_failed("the ids");
     smol_free(ids);
     free(data);
     smol_vocab_free(v);

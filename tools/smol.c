@@ -4,8 +4,10 @@
 #include "lib/complete.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 #ifndef SMOL_VERSION
 #define SMOL_VERSION "0.1.0"
@@ -99,7 +101,7 @@ static void print_man(FILE *f)
         if (commands[i].run) fprintf(f, ".TP\n.B %s\n%s.\n", commands[i].name, commands[i].summary);
     fputs(".SH OPTIONS\nSizes take K, M, G or T, powers of 1024.\n", f);
     sm_options_print_roff(f, all);
-    fputs(".SH EXIT STATUS\n0 done, 1 failed, 2 wrong usage, 3 does not fit the memory.\n"
+    fputs(".SH EXIT STATUS\n0 done, 1 failed, 2 wrong usage, 3 does not fit the memory, 130 interrupted.\n"
           ".SH ENVIRONMENT\n.TP\n.B NO_COLOR\nno colour in progress bars.\n"
           ".TP\n.B SMOL_CACHE\nfolder for the states of conversations; off keeps none "
           "(default: $XDG_CACHE_HOME/smol or ~/.cache/smol).\n",
@@ -140,8 +142,16 @@ static int help(int argc, char **argv)
 static int finish(int code)
 {
     if (!fflush(stdout) && !ferror(stdout)) return code;
-    if (errno == EPIPE || code != SM_EXIT_DONE) return code;
-    return sm_complain(SM_EXIT_FAILED, "cannot write to standard output: %s", strerror(errno));
+    return code == SM_EXIT_DONE ? sm_output_failed("to standard output") : code;
+}
+
+/* A standard stream that the caller closed is a number that the next file to be opened would get: a
+ * model would be read as what the user typed, notes would go into a pack. It becomes one that fails
+ * as a closed one does. */
+static void hold_standard_streams(void)
+{
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) == -1 && open("/dev/null", fd ? O_RDONLY : O_WRONLY) != fd) return;
 }
 
 static int run_command(const struct sm_command *c, int argc, char **argv)
@@ -169,6 +179,7 @@ int main(int argc, char **argv)
 {
     const char *word = argc > 1 ? argv[1] : NULL;
     int code;
+    hold_standard_streams();
     /* A reader that goes away is an error of the write, not a signal that ends us midway. */
     (void)signal(SIGPIPE, SIG_IGN);
     if (!word) {

@@ -118,6 +118,7 @@ void smol_model_free(smol_model *m); /* after its sessions; NULL is fine */
 typedef struct {
     const char *arch;
     unsigned ctx, ctx_model, chunk, threads, readers;
+    unsigned token_bytes_max;         /* no token stands for more bytes of a text; 0: no vocabulary */
     unsigned n_layer, n_pool;         /* layers; layers with experts */
     unsigned n_expert, n_used, slots; /* experts, used per token, held per layer */
     bool experts_resident;

@@ -163,6 +163,7 @@ static void fill_info(struct sm_engine *e)
     smol_plan *o = &e->plan_info;
     *o = (smol_plan){.arch = sm_model_arch(e->model), .ctx = p->ctx, .ctx_model = hp->n_ctx_train,
                      .chunk = p->chunk, .threads = p->n_threads, .readers = p->n_readers,
+                     .token_bytes_max = e->tok ? sm_tok_token_bytes(e->tok) : 0,
                      .n_layer = hp->n_layer, .n_pool = n_pools, .n_expert = hp->n_expert,
                      .n_used = hp->n_used, .slots = p->n_slots,
                      .experts_resident = p->experts_resident, .budget_bytes = p->budget_bytes,

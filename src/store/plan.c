@@ -279,6 +279,15 @@ static void list_items(const struct sm_plan_input *in, struct sm_plan *p)
 
 static double mib(uint64_t bytes) { return (double)bytes / 1048576.0; }
 
+static smol_status refuse(const struct sm_plan *p, smol_error *err)
+{
+    char experts[48] = "";
+    if (p->n_expert)
+        (void)snprintf(experts, sizeof experts, ", %u experts per layer in RAM", (unsigned)p->n_slots);
+    return SM_FAIL(err, NOMEM, "this needs at least %.1f MiB of memory (context %u%s) and may use %.1f MiB",
+                   mib(p->needed_bytes) + 0.05, (unsigned)p->ctx, experts, mib(p->budget_bytes));
+}
+
 smol_status sm_plan_make(const struct sm_plan_input *in, struct sm_plan *out, smol_error *err)
 {
     struct wishes w;
@@ -302,11 +311,7 @@ smol_status sm_plan_make(const struct sm_plan_input *in, struct sm_plan *out, sm
         (void)settle(in, out, w.ctx[w.n_ctx - 1], w.chunk[w.n_chunk - 1],
                      w.pool ? w.pool : w.floor);
         list_items(in, out);
-        return SM_FAIL(err, NOMEM,
-                       "this needs at least %.1f MiB of memory (context %u, %u experts per layer "
-                       "in RAM) and may use %.1f MiB",
-                       mib(out->needed_bytes) + 0.05, (unsigned)out->ctx, (unsigned)out->n_slots,
-                       mib(in->budget_bytes));
+        return refuse(out, err);
     }
     assert(out->total_bytes <= in->budget_bytes);
     if (!in->ctx_user && w.n_ctx == 2 && out->ctx == w.ctx[1])

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#define MAGIC "smoltrc1"
+#define MAGIC SM_TRACE_MAGIC
 #define MAGIC_BYTES 8u
 #define HEADER_BYTES (MAGIC_BYTES + 5u * 4u)
 enum { TAG_TOKEN = 1, TAG_SCORES = 2, TAG_AHEAD = 3, TAG_HOW = 4 };

@@ -18,6 +18,7 @@
 #include "base/status.h"
 #include <stdbool.h>
 
+#define SM_TRACE_MAGIC "smoltrc1"
 #define SM_TRACE_AHEAD 3u   /* distances recorded */
 #define SM_TRACE_LAYERS 1024u
 #define SM_TRACE_EXPERTS 1024u

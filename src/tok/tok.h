@@ -17,6 +17,7 @@ size_t sm_tok_memory(const struct sm_tok *t); /* bytes held */
 SM_NODISCARD smol_status sm_tok_set_pre(struct sm_tok *t, const char *pre, smol_error *err);
 
 uint32_t sm_tok_n_vocab(const struct sm_tok *t);
+uint32_t sm_tok_token_bytes(const struct sm_tok *t); /* no token stands for more bytes of a text */
 int32_t sm_tok_bos(const struct sm_tok *t); /* -1: none */
 int32_t sm_tok_eos(const struct sm_tok *t); /* -1: none */
 bool sm_tok_add_bos(const struct sm_tok *t);

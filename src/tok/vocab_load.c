@@ -282,6 +282,7 @@ smol_status sm_tok_set_pre(struct sm_tok *t, const char *pre, smol_error *err)
 
 size_t sm_tok_memory(const struct sm_tok *t) { return t->memory; }
 uint32_t sm_tok_n_vocab(const struct sm_tok *t) { return t->n_vocab; }
+uint32_t sm_tok_token_bytes(const struct sm_tok *t) { return t->text_max; }
 int32_t sm_tok_bos(const struct sm_tok *t) { return t->bos; }
 int32_t sm_tok_eos(const struct sm_tok *t) { return t->eos; }
 bool sm_tok_add_bos(const struct sm_tok *t) { return t->add_bos && t->bos >= 0; }

@@ -13,7 +13,13 @@
 #include <smol/smol.h>
 
 /* Exit codes of the program. */
-enum { SM_EXIT_DONE = 0, SM_EXIT_FAILED = 1, SM_EXIT_USAGE = 2, SM_EXIT_NOMEM = 3 };
+enum {
+    SM_EXIT_DONE = 0,
+    SM_EXIT_FAILED = 1,
+    SM_EXIT_USAGE = 2,
+    SM_EXIT_NOMEM = 3,
+    SM_EXIT_INTERRUPTED = 130 /* by Ctrl-C, as shells have it */
+};
 
 typedef int (*sm_command_fn)(const struct sm_options *o, int argc, char **argv);
 
@@ -28,8 +34,11 @@ struct sm_command {
 };
 
 /* Print "smol: <message>" (with the byte offset where the error has one) on stderr and return the
- * exit code that belongs to it: 3 for NOMEM, 2 for ARG, else 1. */
+ * exit code that belongs to it: 3 for NOMEM, 2 for ARG, 130 for CANCELLED, else 1. */
 int sm_report(const smol_error *err);
+/* Standard output could not be written, and errno says why: a reader that had enough is no failure,
+ * anything else is said as "cannot write <what>: <why>". */
+int sm_output_failed(const char *what);
 /* The same for a sentence made by the command: "smol: ..." and the code. */
 __attribute__((format(printf, 2, 3))) int sm_complain(int exit_code, const char *fmt, ...);
 

@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define SLOW_TOK_S 1.0 /* what is slower is said before one waits for it */
+
 volatile bool sm_interrupted;
 
 static void on_interrupt(int sig)
@@ -140,6 +142,13 @@ void sm_model_notes(const struct sm_options *o, const smol_model *m)
     if (o->quiet) return;
     smol_model_stats(m, &st);
     if (p->note[0]) fprintf(stderr, "smol: note: %s\n", p->note);
+    if (!o->memory_bytes && !o->n_pool && p->n_pool && !p->experts_resident)
+        fprintf(stderr,
+                "smol: note: the model is larger than the %.1f MiB that the system concedes: %u of "
+                "%u experts per layer are kept, the others are read when they are needed\n",
+                (double)p->budget_bytes / 1048576.0, p->slots, p->n_expert);
+    if (p->predicted_tok_s > 0 && p->predicted_tok_s < SLOW_TOK_S)
+        fprintf(stderr, "smol: note: expected: %.1f seconds a token\n", 1 / p->predicted_tok_s);
     if (!st.direct && p->n_pool && !p->experts_resident)
         fprintf(stderr,
                 "smol: note: %s refuses direct reads; experts are read through the page cache "
@@ -201,8 +210,7 @@ bool sm_write_stats(const struct sm_options *o, const smol_model *m)
     smol_model_stats(m, &s);
     if (!strcmp(o->stats, "-")) {
         if (write_object(stdout, &s)) return true;
-        (void)sm_complain(SM_EXIT_FAILED, "cannot write the statistics to standard output");
-        return false;
+        return sm_output_failed("the statistics to standard output") == SM_EXIT_DONE;
     }
     FILE *f = fopen(o->stats, "w");
     const bool written = f && write_object(f, &s);

@@ -2,6 +2,7 @@
 /* What a command says when it fails. */
 #include "command.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,12 +18,19 @@ int sm_complain(int exit_code, const char *fmt, ...)
     return exit_code;
 }
 
+int sm_output_failed(const char *what)
+{
+    if (errno == EPIPE) return SM_EXIT_DONE;
+    return sm_complain(SM_EXIT_FAILED, "cannot write %s: %s", what, strerror(errno));
+}
+
 int sm_report(const smol_error *err)
 {
     const char *text = err->msg[0] ? err->msg : smol_status_text(err->code);
-    const int code = err->code == SMOL_NOMEM ? SM_EXIT_NOMEM
-                     : err->code == SMOL_ARG ? SM_EXIT_USAGE
-                                             : SM_EXIT_FAILED;
+    const int code = err->code == SMOL_NOMEM       ? SM_EXIT_NOMEM
+                     : err->code == SMOL_ARG       ? SM_EXIT_USAGE
+                     : err->code == SMOL_CANCELLED ? SM_EXIT_INTERRUPTED
+                                                   : SM_EXIT_FAILED;
     /* most sentences about files name the byte themselves */
     if (err->code != SMOL_OK && err->at != UINT64_MAX && !strstr(text, "byte "))
         return sm_complain(code, "%s (at byte %llu)", text, (unsigned long long)err->at);
