@@ -188,27 +188,40 @@ static bool print_json(const struct row *row, size_t n, const struct sm_flash_pr
 
 /* ---- the file ------------------------------------------------------------------------------ */
 
-/* In a folder: a file of noise, which the caller removes. False after a failure, reported. */
-static bool make_file(const char *folder, char *name, size_t cap)
+static bool write_noise(int fd, uint64_t *block)
 {
-    const int n = snprintf(name, cap, "%s/smol-flash-XXXXXX", folder);
-    int fd = sm_fits(n, cap) ? mkstemp(name) : -1;
-    uint64_t *block = fd >= 0 ? malloc(1024 * KIB) : NULL;
-    bool good = block != NULL;
-    for (uint64_t at = 0; good && at < MADE_BYTES; at += 1024 * KIB) {
+    for (uint64_t at = 0; at < MADE_BYTES; at += 1024 * KIB) {
         for (size_t i = 0; i < 1024 * KIB / 8; i++) block[i] = mix(at + i);
-        good = write(fd, block, 1024 * KIB) == (ssize_t)(1024 * KIB);
+        for (size_t done = 0; done < 1024 * KIB;) { /* the rest of a short write says why */
+            const ssize_t n = write(fd, (const char *)block + done, 1024 * KIB - done);
+            if (n < 0 && errno != EINTR) return false;
+            if (n > 0) done += (size_t)n;
+        }
         sm_progress_show(NULL, "writing a file to read", at, MADE_BYTES);
     }
+    return fsync(fd) == 0;
+}
+
+/* In a folder: a file of noise without a name, so that none is left whatever ends the program; -1
+ * after a failure, reported. `name` is another path to it. */
+static int make_file(const char *folder, char *name, size_t cap)
+{
+    const int n = snprintf(name, cap, "%s/smol-flash-XXXXXX", folder);
+    const int fd = sm_fits(n, cap) ? mkstemp(name) : -1;
+    uint64_t *block = fd >= 0 ? malloc(1024 * KIB) : NULL;
+    if (fd >= 0) (void)unlink(name);
+    const bool good = block && write_noise(fd, block);
+    const int why = errno;
     sm_progress_clear();
-    good = good && fsync(fd) == 0;
-    if (!good) (void)sm_complain(SM_EXIT_FAILED, "cannot write %s: %s", name, strerror(errno));
     free(block);
-    if (fd >= 0) {
-        (void)close(fd);
-        if (!good) (void)unlink(name);
+    if (good) {
+        (void)snprintf(name, cap, "/proc/self/fd/%d", fd);
+        return fd;
     }
-    return good;
+    if (fd >= 0) (void)close(fd);
+    (void)sm_complain(SM_EXIT_FAILED, "cannot write a file of %u MiB in %s: %s",
+                      (unsigned)(MADE_BYTES >> 20), folder, strerror(why));
+    return -1;
 }
 
 static int measure(const struct sm_options *o, const char *path, const char *shown)
@@ -243,7 +256,7 @@ static int measure(const struct sm_options *o, const char *path, const char *sho
     const char *name = sm_device_profile_path(true);
     summarise(row, n, &p);
     if (o->json && !print_json(row, n, &p, shown, direct))
-        return sm_complain(SM_EXIT_FAILED, "cannot write the result");
+        return sm_output_failed("the result");
     if (!o->json) print_text(row, n, &p);
     if (!direct && !o->quiet)
         fprintf(stderr, "smol: note: the file system refuses direct reads; these went through the "
@@ -265,8 +278,9 @@ int bench_flash(const struct sm_options *o, const char *path)
     if (stat(path, &s) != 0)
         return sm_complain(SM_EXIT_FAILED, "cannot open %s: %s", path, strerror(errno));
     if (!S_ISDIR(s.st_mode)) return measure(o, path, path);
-    if (!make_file(path, name, sizeof name)) return SM_EXIT_FAILED;
+    const int fd = make_file(path, name, sizeof name);
+    if (fd < 0) return SM_EXIT_FAILED;
     const int code = measure(o, name, path);
-    (void)unlink(name);
+    (void)close(fd);
     return code;
 }

@@ -188,22 +188,49 @@ static bool print_json(const struct bench *b)
     return sm_json_end(&j);
 }
 
+/* Depths that nobody asked for are those that the model's context has room for. */
+static void leave_deep_ones_out(struct bench *b, const smol_params *params, uint32_t most)
+{
+    smol_params p = *params;
+    smol_plan plan = {0};
+    smol_error ignored = {0}; /* opening the model will say it */
+    p.progress = NULL;
+    (void)!smol_plan_file(b->path, &p, &plan, &ignored);
+    const uint32_t ctx = p.ctx ? p.ctx : plan.ctx_model;
+    while (ctx && b->n_depths > 1 && (uint64_t)b->depth[b->n_depths - 1] + most > ctx) {
+        b->n_depths--;
+        if (!b->o->quiet)
+            fprintf(stderr, "smol: note: a context of %u tokens: nothing is measured at depth %u\n",
+                    ctx, b->depth[b->n_depths]);
+    }
+}
+
+/* The context that all tests fit: b->n_room tokens. */
+static int size_up(struct bench *b, smol_params *params)
+{
+    const struct sm_options *o = b->o;
+    const uint32_t most = o->bench_prompt > o->bench_gen ? o->bench_prompt : o->bench_gen;
+    uint32_t deepest = 0;
+    if (!most) return sm_complain(SM_EXIT_USAGE, "--prompt-tokens 0 and -n 0 leave nothing to do");
+    if (!o->bench_depths) leave_deep_ones_out(b, params, most);
+    for (unsigned i = 0; i < b->n_depths; i++)
+        if (b->depth[i] > deepest) deepest = b->depth[i];
+    b->n_room = (size_t)deepest + most;
+    if (!params->ctx) params->ctx = (unsigned)b->n_room;
+    if (params->ctx < b->n_room)
+        return sm_complain(SM_EXIT_USAGE, "--ctx %u is below the %zu tokens of the deepest test",
+                           params->ctx, b->n_room);
+    return SM_EXIT_DONE;
+}
+
 static int measure(struct bench *b)
 {
     const struct sm_options *o = b->o;
     smol_params params;
-    uint32_t deepest = 0;
-    for (unsigned i = 0; i < b->n_depths; i++)
-        if (b->depth[i] > deepest) deepest = b->depth[i];
-    const uint32_t most = o->bench_prompt > o->bench_gen ? o->bench_prompt : o->bench_gen;
-    b->n_room = (size_t)deepest + most;
-    if (!most) return sm_complain(SM_EXIT_USAGE, "--prompt-tokens 0 and -n 0 leave nothing to do");
     sm_model_params(o, &params);
     sm_catch_interrupt();
-    if (!params.ctx) params.ctx = (unsigned)b->n_room;
-    if (params.ctx < b->n_room)
-        return sm_complain(SM_EXIT_USAGE, "--ctx %u is below the %zu tokens of the deepest test",
-                           params.ctx, b->n_room);
+    const int code = size_up(b, &params);
+    if (code != SM_EXIT_DONE) return code;
     b->tokens = calloc(b->n_room, sizeof *b->tokens);
     if (!b->tokens) return sm_complain(SM_EXIT_FAILED, "out of memory");
     if (smol_model_open(&b->model, b->path, &params, &b->err) != SMOL_OK) return sm_report(&b->err);
@@ -214,7 +241,7 @@ static int measure(struct bench *b)
     if (smol_session_new(&b->session, b->model, &b->err) != SMOL_OK) return sm_report(&b->err);
     if (!o->json) printf("test   tokens    depth   tokens/s\n");
     if (!run_all(b)) {
-        if (sm_interrupted) return sm_complain(SM_EXIT_FAILED, "stopped");
+        if (sm_interrupted) return sm_complain(SM_EXIT_INTERRUPTED, "stopped");
         return sm_report(&b->err);
     }
     if (!o->json && !o->quiet) {
@@ -224,7 +251,7 @@ static int measure(struct bench *b)
                smol_model_plan(b->model)->threads, s.kernel_level,
                (double)s.peak_rss_bytes / 1048576.0, (double)s.budget_bytes / 1048576.0);
     }
-    if (o->json && !print_json(b)) return sm_complain(SM_EXIT_FAILED, "cannot write the result");
+    if (o->json && !print_json(b)) return sm_output_failed("the result");
     return sm_write_stats(o, b->model) ? SM_EXIT_DONE : SM_EXIT_FAILED;
 }
 
