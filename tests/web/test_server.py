@@ -225,7 +225,8 @@ WRONG = {"temperature": ["hot", -1, 1e9, True, [], {}], "top_p": ["x", 2, -0.1],
          "logprobs": [3, "yes"], "n": [2, 0, "x"], "user": [5, {}], "stream": ["yes", 1],
          "stream_options": [{"include_usage": True}, 3], "model": [4],
          "messages": ["x", 3, {}, []], "tools": [[{"type": "function"}], {"a": 1}],
-         "tool_choice": ["auto", {}], "response_format": [{"type": "json_object"}, "text"],
+         "tool_choice": ["auto", {}], "response_format": [{"type": "json_object"}, "text", {"type": "json_schema", "schema": {"type": "object"}},
+                             {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "object"}}}],
          "functions": [[{}]], "modalities": [["audio"]], "audio": [{}], "prediction": [{}],
          "reasoning_effort": ["high"], "store": [True], "metadata": [{"a": "b"}],
          "chat_template_kwargs": [3, [], {"enable_thinking": "no"}, {"enable_thinking": 0}, {"x": 1}],
@@ -437,6 +438,23 @@ def test_leaving(s):
         tap.ok(isinstance(e, ConnectionError), "a half-closed connection ends cleanly", e)
 
 
+def test_idle(s):
+    """Nobody asks: no processor time, no growth; few mappings, however many experts (U64, U19)."""
+    def used():
+        with open(f"/proc/{s.p.pid}/stat") as f:
+            words = f.read().rsplit(")", 1)[1].split()
+        return int(words[11]) + int(words[12]), int(words[21])
+    s.chat(max_tokens=4)
+    before = used()
+    time.sleep(0.8)
+    after = used()
+    tap.ok(after[0] - before[0] <= 1 and after[1] <= before[1], "idle: no processor time, the same memory",
+           [before, after])
+    with open(f"/proc/{s.p.pid}/maps") as f:
+        n = len(f.readlines())
+    tap.memory(smol, n < 300, "few mappings", n)
+
+
 def test_full():
     with Server(smol, "--queue", "2", *SLOW) as s:
         running = s.open_slow()
@@ -589,6 +607,7 @@ def main():
         for test in (test_basics, test_chat, test_stream, test_completions, test_logprobs, test_effects, test_tokens,
                      test_prefix, test_fields, test_bodies, test_origins, test_hostile):
             test(s)
+        test_idle(s)
         tap.memory(smol, s.metric("memory_peak_bytes") < 60 << 20, "within its budget of 60 MiB",
                    s.metric("memory_peak_bytes"))
         tap.ok(s.end() == 0, "exit 0")
