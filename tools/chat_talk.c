@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "talk.h"
 #include "lib/input.h"
-#include "plat/plat.h"
+#include "plat/file_writer.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -9,7 +9,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define FILE_MAX_BYTES ((size_t)64 << 20)
 #define MAGIC "smol-chat 1\n"
 
 static const char *const roles[] = {"system", "user", "assistant"};
@@ -115,36 +114,81 @@ bool sm_talk_drop(struct sm_talk *t)
     return true;
 }
 
+static size_t bytes_of(const struct sm_talk_message *m)
+{
+    return sizeof *m + m->n + (m->reasoning ? strlen(m->reasoning) : 0);
+}
+
+size_t sm_talk_bytes(const struct sm_talk *t)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < t->n; i++) n += bytes_of(&t->v[i]);
+    return n;
+}
+
+bool sm_talk_forget(struct sm_talk *t, size_t max_bytes)
+{
+    const size_t first = has_system(t);
+    size_t held = sm_talk_bytes(t), end = first;
+    while (end < t->n && (held > max_bytes || (end > first && t->v[end].role != SM_TALK_USER)))
+        held -= bytes_of(&t->v[end++]);
+    const size_t n = end - first;
+    for (size_t i = first; i < end; i++) sm_talk_release(&t->v[i]);
+    if (n) memmove(t->v + first, t->v + end, (t->n - end) * sizeof *t->v);
+    t->n -= n;
+    t->n_dropped = t->n_dropped > n ? t->n_dropped - n : 0;
+    return n > 0;
+}
+
 /* ---- files ---- */
 
 /* "smol-chat 1", then per message a line "ROLE BYTES BYTES_OF_REASONING" and both texts. */
-static bool write_messages(const struct sm_talk *t, FILE *f)
+/* Where a conversation is written: beside the file it replaces, or to a device or pipe as it is. */
+struct sink {
+    FILE *device;
+    struct sm_writer *w;
+};
+
+static bool put(struct sink *s, const char *data, size_t n, smol_error *err)
 {
-    bool good = fputs(MAGIC, f) >= 0;
+    if (!n) return true;
+    if (!s->device) return sm_writer_put(s->w, data, n, err) == SMOL_OK;
+    if (fwrite(data, 1, n, s->device) == n) return true;
+    err->sys = errno;
+    return false;
+}
+
+static bool put_messages(const struct sm_talk *t, struct sink *s, smol_error *err)
+{
+    char head[64];
+    bool good = put(s, MAGIC, sizeof MAGIC - 1, err);
     for (size_t i = 0; good && i < t->n; i++) {
         const struct sm_talk_message *m = &t->v[i];
         const size_t n = m->reasoning ? strlen(m->reasoning) : 0;
-        good = fprintf(f, "%s %zu %zu\n", roles[m->role], m->n, n) > 0 &&
-               fwrite(m->text, 1, m->n, f) == m->n &&
-               fwrite(m->reasoning ? m->reasoning : "", 1, n, f) == n && fputc('\n', f) != EOF;
+        const int k = snprintf(head, sizeof head, "%s %zu %zu\n", roles[m->role], m->n, n);
+        good = put(s, head, (size_t)k, err) && put(s, m->text, m->n, err) &&
+               put(s, m->reasoning, n, err) && put(s, "\n", 1, err);
     }
-    return good && fflush(f) == 0;
+    return good;
 }
 
-/* A full disk costs no older conversation. A device or pipe is written as it is. */
+/* A full disk costs no older conversation. */
 bool sm_talk_save(const struct sm_talk *t, const char *path, char *why, size_t cap)
 {
     struct stat st;
+    struct sink s = {NULL, NULL};
     smol_error err = {0};
-    char *text = NULL;
-    size_t n = 0;
     const bool direct = stat(path, &st) == 0 && !S_ISREG(st.st_mode);
-    FILE *f = direct ? fopen(path, "w") : open_memstream(&text, &n);
-    bool good = f && write_messages(t, f);
-    if (f && fclose(f) != 0) good = false;
-    if (!good) err.sys = errno;
-    else if (!direct) good = sm_file_replace(path, text, n, &err) == SMOL_OK;
-    free(text);
+    if (direct) s.device = fopen(path, "w");
+    bool good = direct ? s.device != NULL : sm_writer_open(&s.w, path, &err) == SMOL_OK;
+    if (!good && direct) err.sys = errno;
+    good = good && put_messages(t, &s, &err);
+    if (s.device && fclose(s.device) != 0 && good) {
+        err.sys = errno;
+        good = false;
+    }
+    if (s.w && good) good = sm_writer_commit(s.w, &err) == SMOL_OK;
+    else sm_writer_abort(s.w);
     if (!good)
         (void)snprintf(why, cap, "cannot write %s: %s", path, strerror(err.sys ? err.sys : ENOMEM));
     return good;
@@ -169,7 +213,7 @@ static bool read_head(const char *data, size_t n, size_t *at, enum sm_talk_role 
         if (rest) *rest++ = 0;
     }
     for (int i = 0; i < 2; i++)
-        if (!sm_parse_int(word[i + 1], 0, (int64_t)FILE_MAX_BYTES, &size[i])) return false;
+        if (!sm_parse_int(word[i + 1], 0, INT32_MAX, &size[i])) return false;
     for (*role = SM_TALK_SYSTEM; *role <= SM_TALK_ASSISTANT; ++*role)
         if (!strcmp(roles[*role], word[0])) return true;
     return false;
@@ -193,13 +237,14 @@ static bool read_messages(struct sm_talk *t, const char *data, size_t n, size_t 
     return true;
 }
 
-bool sm_talk_load(struct sm_talk *t, const char *path, char *why, size_t cap)
+bool sm_talk_load(struct sm_talk *t, const char *path, size_t max_bytes, char *why, size_t cap)
 {
     smol_error err = {0};
     char *data = NULL;
     size_t n = 0;
     struct sm_talk loaded = {0};
-    if (sm_input_read(path, FILE_MAX_BYTES, &data, &n, &err) != SMOL_OK) {
+    if (!strcmp(path, "-")) path = "./-"; /* standard input is what is typed */
+    if (sm_input_read(path, max_bytes, &data, &n, &err) != SMOL_OK) {
         (void)snprintf(why, cap, "%s", err.msg);
         return false;
     }

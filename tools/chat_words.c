@@ -43,7 +43,7 @@ static void word_load(struct sm_chat *c, const char *arg)
         return;
     }
     sm_chat_keep(c);
-    if (!sm_talk_load(&c->talk, arg, why, sizeof why)) {
+    if (!sm_talk_load(&c->talk, arg, c->talk_bytes + c->talk_bytes / 4, why, sizeof why)) {
         say(c, why);
         return;
     }

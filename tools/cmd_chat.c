@@ -9,13 +9,14 @@
 #include "lib/terminal.h"
 #include "talk.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#define MESSAGE_MAX ((size_t)16 << 20)
+#define ANSWER_BYTES ((size_t)64 << 10)
 
 void sm_chat_keep(struct sm_chat *c)
 {
@@ -31,21 +32,27 @@ void sm_chat_keep(struct sm_chat *c)
 struct entry {
     char *p;
     size_t n, cap;
+    bool over; /* longer than SM_LINE_BYTES, or there is no memory: left out */
 };
 
-static bool add(struct entry *e, const char *text, size_t n)
+static void add(struct entry *e, const char *text, size_t n)
 {
-    if (n > MESSAGE_MAX || e->n + n + 2 > MESSAGE_MAX) return false;
-    if (e->cap < e->n + n + 2) {
-        char *p = realloc(e->p, 2 * (e->n + n + 2));
-        if (!p) return false;
-        e->p = p;
-        e->cap = 2 * (e->n + n + 2);
+    if (e->over || n > SM_LINE_BYTES || e->n + n > SM_LINE_BYTES) {
+        e->over = true;
+        return;
     }
-    memcpy(e->p + e->n, text, n);
+    if (e->cap < e->n + n + 1) {
+        char *p = realloc(e->p, 2 * (e->n + n + 1));
+        if (!p) {
+            e->over = true;
+            return;
+        }
+        e->p = p;
+        e->cap = 2 * (e->n + n + 1);
+    }
+    if (n) memcpy(e->p + e->n, text, n);
     e->n += n;
     e->p[e->n] = 0;
-    return true;
 }
 
 /* One message: a line, lines joined by a backslash at their end, or what stands between lines that
@@ -54,12 +61,15 @@ static enum sm_line read_message(struct sm_line_reader *r, struct entry *e)
 {
     bool quoted = false;
     e->n = 0;
+    e->over = false;
     for (bool first = true;; first = false) {
         const char *text;
         size_t n;
         const enum sm_line got = sm_line_read(r, first ? "> " : ". ", &text, &n);
-        if (got == SM_LINE_INTERRUPTED || (got == SM_LINE_END && first)) return got;
-        if (got == SM_LINE_END) return SM_LINE_TEXT;
+        if (got == SM_LINE_INTERRUPTED || got == SM_LINE_BROKEN || (got == SM_LINE_END && first))
+            return got;
+        if (got == SM_LINE_END) break;
+        if (got == SM_LINE_LONG) e->over = true;
         if (first && n >= 3 && !memcmp(text, "\"\"\"", 3)) {
             quoted = true;
             text += 3;
@@ -68,12 +78,42 @@ static enum sm_line read_message(struct sm_line_reader *r, struct entry *e)
         }
         const bool ends = quoted && n >= 3 && !memcmp(text + n - 3, "\"\"\"", 3);
         const bool goes_on = !quoted && n && text[n - 1] == '\\';
-        if (e->n && !add(e, "\n", 1)) return SM_LINE_END;
-        if (!add(e, text, n - (ends ? 3 : goes_on))) return SM_LINE_END;
+        if (e->n) add(e, "\n", 1);
+        add(e, text, n - (ends ? 3 : goes_on));
         if (quoted ? ends : !goes_on) break;
     }
+    if (e->over) return SM_LINE_LONG;
     if (quoted && e->n && e->p[e->n - 1] == '\n') e->p[--e->n] = 0;
     return SM_LINE_TEXT;
+}
+
+/* True: there is a message to answer, or a word to obey. */
+static bool has_message(struct sm_chat *c, enum sm_line got, const struct entry *e)
+{
+    if (got == SM_LINE_LONG) {
+        const int code = sm_complain(SM_EXIT_FAILED,
+                                     "the message is longer than %zu bytes and is left out",
+                                     SM_LINE_BYTES);
+        if (!c->person) c->code = code;
+    }
+    if (got == SM_LINE_BROKEN) {
+        c->code = sm_complain(SM_EXIT_FAILED, "cannot read standard input: %s", strerror(errno));
+        c->quit = true;
+    }
+    return got == SM_LINE_TEXT && e->n > 0;
+}
+
+/* Make room for a message and its answer. What is forgotten has left the context long since, unless
+ * that is as long as a book. */
+static void forget_old(struct sm_chat *c, size_t n)
+{
+    const size_t room = n + ANSWER_BYTES;
+    if (!sm_talk_forget(&c->talk, room < c->talk_bytes ? c->talk_bytes - room : 0)) return;
+    if (!c->noted_forgotten && !c->o->quiet)
+        fprintf(stderr,
+                "smol: note: the oldest messages are forgotten: a conversation keeps %zu KiB\n",
+                c->talk_bytes >> 10);
+    c->noted_forgotten = true;
 }
 
 static void talk(struct sm_chat *c, struct sm_line_reader *r)
@@ -83,13 +123,14 @@ static void talk(struct sm_chat *c, struct sm_line_reader *r)
         sm_interrupted = false;
         const enum sm_line got = read_message(r, &e);
         if (got == SM_LINE_END) break;
-        if (got == SM_LINE_INTERRUPTED || !e.n) continue;
+        if (!has_message(c, got, &e)) continue;
         sm_line_remember(r, e.p);
         if (e.p[0] == '/') {
             sm_chat_word(c, e.p);
             (void)fflush(stdout);
             continue;
         }
+        forget_old(c, e.n);
         if (!sm_talk_add(&c->talk, SM_TALK_USER, e.p, e.n, NULL)) {
             c->code = sm_complain(SM_EXIT_NOMEM, "no memory for the message");
             break;
@@ -144,10 +185,13 @@ int sm_cmd_chat(const struct sm_options *o, int argc, char **argv)
     (void)argc;
     sm_catch_interrupts(); /* Ctrl-C stops an answer or a line, never the chat */
     sm_model_params(o, &params);
+    c.talk_bytes = 8 * (size_t)o->n_ctx; /* bytes of a token: some five */
+    if (c.talk_bytes < SM_TALK_BYTES) c.talk_bytes = SM_TALK_BYTES;
+    params.caller_bytes = SM_TALK_SHARE * c.talk_bytes;
     sm_model_learns(o, argv[0], &params);
     if (smol_model_open(&c.model, argv[0], &params, &err) != SMOL_OK) {
         sm_progress_clear();
-        return err.code == SMOL_CANCELLED ? 130 : sm_report(&err);
+        return err.code == SMOL_CANCELLED ? SM_EXIT_INTERRUPTED : sm_report(&err);
     }
     sm_model_notes(o, c.model);
     struct sm_line_reader *reader = NULL;

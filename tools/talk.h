@@ -11,6 +11,12 @@
 
 enum sm_talk_role { SM_TALK_SYSTEM, SM_TALK_USER, SM_TALK_ASSISTANT };
 
+/* What a conversation may hold at least, and beside it what a message takes on its way to tokens (at
+ * most SM_LINE_BYTES; measured: 9 times its bytes) or a file that is loaded, in conversations. They
+ * are part of the memory plan. */
+#define SM_TALK_BYTES ((size_t)512 << 10)
+#define SM_TALK_SHARE 4
+
 struct sm_talk_message {
     enum sm_talk_role role;
     char *text, *reasoning; /* malloc'ed, with a NUL; reasoning may be NULL */
@@ -38,9 +44,13 @@ bool sm_talk_system(struct sm_talk *t, const char *text);
 smol_message *sm_talk_messages(const struct sm_talk *t, size_t *n);
 /* Drop the oldest turn (a question and its answer); false: only the last one is left. */
 bool sm_talk_drop(struct sm_talk *t);
+size_t sm_talk_bytes(const struct sm_talk *t); /* of all texts */
+/* Forget the oldest turns until at most max_bytes are held, the system message excepted; true: some
+ * were. */
+bool sm_talk_forget(struct sm_talk *t, size_t max_bytes);
 /* Text of a saved conversation and back; a broken one is refused and leaves *t alone. */
 bool sm_talk_save(const struct sm_talk *t, const char *path, char *why, size_t cap);
-bool sm_talk_load(struct sm_talk *t, const char *path, char *why, size_t cap);
+bool sm_talk_load(struct sm_talk *t, const char *path, size_t max_bytes, char *why, size_t cap);
 
 /* ---- the chat ---- */
 
@@ -57,7 +67,8 @@ struct sm_chat {
     bool terminal, colour; /* of standard output */
     bool person;           /* standard input is a terminal */
     int code;              /* what the program ends with */
-    bool noted_template;
+    bool noted_template, noted_forgotten;
+    size_t talk_bytes; /* what the conversation may hold */
     char cache[4096]; /* folder of states kept on disk, "" : none */
     bool fresh;       /* the session may have older company on disk */
     bool quit;

@@ -16,7 +16,7 @@
 
 struct sm_line_reader {
     bool terminal, edits;
-    char *plain; /* of getline */
+    char *plain; /* a line as it came */
     size_t cap;
     const char *prompt;
     char *history_path;
@@ -116,23 +116,47 @@ void sm_line_remember(struct sm_line_reader *r, const char *text)
 
 #endif
 
+/* Room for one more byte; what is too long or has no room is skipped to the end of its line. */
+static bool has_room(struct sm_line_reader *r, size_t n)
+{
+    if (n < r->cap) return true;
+    const size_t cap = r->cap ? 2 * r->cap : 1024;
+    char *p = n < SM_LINE_BYTES ? realloc(r->plain, cap) : NULL;
+    if (!p) return false;
+    r->plain = p;
+    r->cap = cap;
+    return true;
+}
+
 static enum sm_line read_plain(struct sm_line_reader *r, const char **text, size_t *n)
 {
+    bool whole = true;
+    int c;
     if (r->terminal) {
         fputs(r->prompt, stdout);
         (void)fflush(stdout);
     }
     errno = 0;
-    const ssize_t got = getline(&r->plain, &r->cap, stdin);
-    if (got < 0) {
+    *n = 0;
+    while ((c = getc(stdin)) != EOF) {
+        if (whole && has_room(r, *n)) r->plain[(*n)++] = (char)c;
+        else whole = false;
+        if (c == '\n') break;
+    }
+    if (c == EOF && ferror(stdin)) {
         const bool interrupted = errno == EINTR;
+        const int why = errno;
         clearerr(stdin);
         if (interrupted && r->terminal) fputc('\n', stdout);
-        return interrupted ? SM_LINE_INTERRUPTED : SM_LINE_END;
+        errno = why;
+        return interrupted ? SM_LINE_INTERRUPTED : SM_LINE_BROKEN;
+    }
+    if (c == EOF && !*n) {
+        clearerr(stdin); /* a terminal may go on behind Ctrl-D */
+        return SM_LINE_END;
     }
     *text = r->plain;
-    *n = (size_t)got;
-    return SM_LINE_TEXT;
+    return whole ? SM_LINE_TEXT : SM_LINE_LONG;
 }
 
 struct sm_line_reader *sm_line_open(const char *history)

@@ -7,7 +7,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum sm_line { SM_LINE_TEXT, SM_LINE_INTERRUPTED, SM_LINE_END };
+/* LONG: longer than SM_LINE_BYTES, and left out; BROKEN: it cannot be read, errno says why. */
+enum sm_line { SM_LINE_TEXT, SM_LINE_INTERRUPTED, SM_LINE_LONG, SM_LINE_END, SM_LINE_BROKEN };
+#define SM_LINE_BYTES ((size_t)128 << 10)
 
 struct sm_line_reader;
 /* history: a file that lines are kept in, NULL: none. NULL when there is no memory. */
