@@ -54,7 +54,7 @@ struct sm_graph_dims {
 /* sums of SM_ATTN_TOK tokens and the heads that share a key/value head: all chunks, one chunk */
 struct sm_attn_scratch { float *m, *l, *o, *cm, *cl, *co; uint8_t *ring; };
 
-struct sm_look;
+struct sm_prefetch;
 struct sm_trace;
 
 struct sm_graph {
@@ -62,7 +62,7 @@ struct sm_graph {
     struct sm_pool *pool;
     struct sm_store *store;
     struct sm_trace *trace; /* NULL: routing is not recorded (store/trace.h) */
-    struct sm_look *ahead; /* NULL: nothing is read ahead (ahead.h) */
+    struct sm_prefetch *prefetch; /* NULL: nothing is read ahead (prefetch.h) */
     struct sm_graph_dims dims;
 
     float *x;                      /* [max_tok][n_embd] the residual stream */

@@ -4,7 +4,7 @@
  * expert in ascending index, each with all of its tokens, so that each is read at most once. */
 #include "graph/moe.h"
 #include "base/fmath.h"
-#include "graph/ahead.h"
+#include "graph/prefetch.h"
 #include "store/pager.h"
 #include "store/trace.h"
 
@@ -292,7 +292,7 @@ smol_status sm_moe_run(struct sm_graph *g, const struct sm_moe *m, struct sm_row
     n_touched = n_tok > 1 ? sort_uses(g, m, n_tok) : n_chosen(g, m, 0);
     sm_pager_begin(g->store, m->pool, n_tok > 1 ? g->touched : g->chosen, n_touched,
                    n_tok > 1 ? SM_ORDER_ASCENDING : SM_ORDER_ARRIVAL);
-    if (n_tok == 1) sm_ahead_routed(g, m->pool, g->chosen, n_touched);
+    if (n_tok == 1) sm_prefetch_routed(g, m->pool, g->chosen, n_touched);
     if (m->has_shared) sm_ffn_run(g, &m->shared, in, y); /* computed while reads are under way */
     st = n_tok > 1 ? run_wave(g, m, in, n_touched, err) : run_token(g, m, in, n_touched, err);
     sm_pager_end(g->store);

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* Logits to scores, and the chosen scores to weights. Which experts are chosen (top-k, groups, levers)
+ * is store/choice.c, since replays of traces must choose alike without a model. */
 #include "graph/route.h"
 #include "base/fmath.h"
 
@@ -26,11 +28,11 @@ static float largest(const float *x, uint32_t n)
 static void score_all(const struct sm_kern *k, const struct sm_router *r, float *s)
 {
     const uint32_t n = r->n_expert;
-    if (r->gating == SM_GATE_SIGMOID) {
+    if (r->gating == SM_GATING_SIGMOID) {
         for (uint32_t i = 0; i < n; i++) s[i] = -s[i];
         k->exp(s, s, n);
         for (uint32_t i = 0; i < n; i++) s[i] = 1 / (1 + s[i]);
-    } else if (r->gating == SM_GATE_SOFTMAX) {
+    } else if (r->gating == SM_GATING_SOFTMAX) {
         const float m = largest(s, n);
         for (uint32_t i = 0; i < n; i++) s[i] = s[i] - m;
         k->exp(s, s, n);
@@ -42,7 +44,7 @@ static void score_all(const struct sm_kern *k, const struct sm_router *r, float 
 static void weigh(const struct sm_router *r, const float *s, const uint16_t *ids, uint32_t k, float *w)
 {
     for (uint32_t i = 0; i < k; i++) w[i] = s[ids[i]];
-    if (r->gating == SM_GATE_SOFTMAX_CHOSEN) {
+    if (r->gating == SM_GATING_SOFTMAX_CHOSEN) {
         const float m = largest(w, k);
         float sum = 0;
         for (uint32_t i = 0; i < k; i++) {
@@ -64,7 +66,7 @@ static void weigh(const struct sm_router *r, const float *s, const uint16_t *ids
 static struct sm_choice choice_of(const struct sm_router *r, float range)
 {
     return (struct sm_choice){r->n_expert, r->n_used, r->n_group, r->n_group_used, r->bias,
-                              r->gating == SM_GATE_SOFTMAX_CHOSEN, range};
+                              r->gating == SM_GATING_SOFTMAX_CHOSEN, range};
 }
 
 uint32_t sm_route_rank(const struct sm_kern *k, const struct sm_router *r, struct sm_route_view view,

@@ -7,7 +7,7 @@
 #include "kern/kern.h"
 #include "store/choice.h"
 
-enum sm_gating { SM_GATE_SOFTMAX = 1, SM_GATE_SIGMOID = 2, SM_GATE_SOFTMAX_CHOSEN = 3 };
+enum sm_gating { SM_GATING_SOFTMAX = 1, SM_GATING_SIGMOID = 2, SM_GATING_SOFTMAX_CHOSEN = 3 };
 
 #define SM_MAX_EXPERTS SM_CHOICE_EXPERTS
 #define SM_MAX_USED SM_CHOICE_USED

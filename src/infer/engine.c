@@ -70,10 +70,10 @@ static smol_status read_header(struct sm_engine *e, const char *path, const smol
     uint32_t levels = 0;
     if (p->kv < SMOL_KV_F32 || p->kv > SMOL_KV_Q8_0)
         return SM_FAIL(err, ARG, "unknown KV format %d", (int)p->kv);
-    if (p->prefetch > SM_AHEAD_MAX && p->prefetch != SMOL_PREFETCH_AUTO)
+    if (p->prefetch > SM_PREFETCH_MAX && p->prefetch != SMOL_PREFETCH_AUTO)
         return SM_FAIL(err, ARG, "looking %u layers ahead: 0 to %u is possible", p->prefetch,
-                       SM_AHEAD_MAX);
-    e->ahead_depth = p->prefetch == SMOL_PREFETCH_AUTO ? SM_AHEAD_AUTO : p->prefetch;
+                       SM_PREFETCH_MAX);
+    e->prefetch_depth = p->prefetch == SMOL_PREFETCH_AUTO ? SM_PREFETCH_AUTO : p->prefetch;
     e->kv_type = kv_type_of(p);
     e->logit_rows = p->logit_rows ? p->logit_rows : 1;
     SM_TRY(read_drafts(e, p, err));
@@ -167,11 +167,11 @@ static smol_status load_weights(struct sm_engine *e, smol_error *err)
         slots[i] = sm_plan_slots(&e->plan, sm_store_pool(e->store, i)->n_expert);
     SM_TRY(sm_store_load(e->store, &sp, err));
     sm_model_ready(e->model);
-    if (!e->plan.ahead) return SMOL_OK;
-    e->ahead_mem = sm_mem_new((size_t)e->plan.ahead_bytes);
-    if (!e->ahead_mem) return SM_FAIL(err, NOMEM, "no memory for looking ahead");
-    sm_model_ahead(e->model, &e->ahead, e->ahead_depth, e->ahead_mem);
-    e->graph.ahead = &e->ahead;
+    if (!e->plan.prefetch) return SMOL_OK;
+    e->prefetch_mem = sm_mem_new((size_t)e->plan.prefetch_bytes);
+    if (!e->prefetch_mem) return SM_FAIL(err, NOMEM, "no memory for looking ahead");
+    sm_model_prefetch(e->model, &e->prefetch, e->prefetch_depth, e->prefetch_mem);
+    e->graph.prefetch = &e->prefetch;
     return SMOL_OK;
 }
 
@@ -199,7 +199,7 @@ void sm_engine_close(struct sm_engine *e)
     sm_store_free(e->store);
     sm_pool_free(e->pool);
     if (e->model) sm_mem_free(e->state, sm_model_n_blocks(e->model) * sizeof *e->state);
-    sm_mem_free(e->ahead_mem, (size_t)e->plan.ahead_bytes);
+    sm_mem_free(e->prefetch_mem, (size_t)e->plan.prefetch_bytes);
     sm_mem_free(e->scratch, e->scratch_bytes);
     sm_mem_free(e->session, e->session_bytes);
     sm_model_free(e->model);

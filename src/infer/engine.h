@@ -5,7 +5,7 @@
 #define SM_ENGINE_H
 
 #include "infer/draft.h"
-#include "graph/ahead.h"
+#include "graph/prefetch.h"
 #include "model/model.h"
 #include "store/device_profile.h"
 #include "store/plan.h"
@@ -28,11 +28,11 @@ struct sm_engine {
     struct sm_store *store;
     struct sm_model *model;
     struct sm_graph graph;
-    struct sm_look ahead;
-    uint32_t ahead_depth;
+    struct sm_prefetch prefetch;
+    uint32_t prefetch_depth;
     struct sm_trace trace;
     float *learned; /* uses per 1000 tokens [pools][n_expert], until the model is open; or NULL */
-    uint8_t *ahead_mem; /* plan.ahead_bytes */
+    uint8_t *prefetch_mem; /* plan.prefetch_bytes */
     struct sm_plan plan;
     struct sm_flash_profile flash; /* of the file's device; device 0: not known */
     uint64_t budget_bytes; /* looked at once: every plan of an opening is for the same budget */

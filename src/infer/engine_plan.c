@@ -89,8 +89,8 @@ static smol_status make_plan(struct sm_engine *e, const smol_params *p, struct s
         .kv_bytes_per_token = sm_model_kv_bytes(m, e->kv_type) + sizeof *e->tokens,
         .kv_fixed_bytes = (uint64_t)sm_model_n_blocks(m) * 2 * SM_ALIGN + SM_ALIGN,
         .scratch_bytes = sm_engine_scratch_bytes, .scratch_arg = e, .ctx_model = m->hp.n_ctx_train,
-        .ahead_bytes = e->ahead_depth ? sm_model_ahead_bytes(m) : 0,
-        .ahead_insist = e->ahead_depth != SM_AHEAD_AUTO,
+        .prefetch_bytes = e->prefetch_depth ? sm_model_prefetch_bytes(m) : 0,
+        .prefetch_insist = e->prefetch_depth != SM_PREFETCH_AUTO,
         .ctx_user = p->ctx, .chunk_user = e->stream_chunk ? e->stream_chunk : p->chunk,
         .pool_user = p->pool, .readers_user = p->readers ? p->readers : e->flash.n_readers,
         .expert_bytes_per_token =

@@ -7,7 +7,7 @@
 const struct sm_arch sm_arch_bailingmoe2 = {
     .name = "bailingmoe2",
     .moe = true,
-    .gating = SM_GATE_SIGMOID,
+    .gating = SM_GATING_SIGMOID,
     .mixer_norm = "attn_norm",
     .ffn_norm = "ffn_norm",
     .attn = {.qkv = "attn_qkv",  /* {E, (H + 2G) D} rows: all q heads, all k heads, all v heads */

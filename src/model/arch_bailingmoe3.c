@@ -101,7 +101,7 @@ const struct sm_arch sm_arch_bailingmoe3 = {
     .rope_adjacent = true,
     .tied_head_allowed = true,
     .moe = true,
-    .gating = SM_GATE_SIGMOID,
+    .gating = SM_GATING_SIGMOID,
     .mixer_norm = "attn_norm",
     .ffn_norm = "ffn_norm",
     .ffn_gate = "ffn_gate", .ffn_up = "ffn_up", .ffn_down = "ffn_down",

@@ -28,7 +28,7 @@ const struct sm_arch sm_arch_deepseek2 = {
     .name = "deepseek2",
     .rope_adjacent = true,
     .moe = true,
-    .gating = SM_GATE_SOFTMAX,
+    .gating = SM_GATING_SOFTMAX,
     .mixer_norm = "attn_norm",
     .ffn_norm = "ffn_norm",
     .ffn_gate = "ffn_gate", .ffn_up = "ffn_up", .ffn_down = "ffn_down",

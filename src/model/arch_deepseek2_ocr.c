@@ -7,7 +7,7 @@
 const struct sm_arch sm_arch_deepseek2_ocr = {
     .name = "deepseek2-ocr",
     .moe = true,
-    .gating = SM_GATE_SOFTMAX,
+    .gating = SM_GATING_SOFTMAX,
     .mixer_norm = "attn_norm",
     .ffn_norm = "ffn_norm",
     .attn = {.q = "attn_q",             /* {E, H D} */

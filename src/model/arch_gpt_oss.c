@@ -19,7 +19,7 @@ static smol_status bind_mixer(struct sm_bind *b, struct sm_layer *l)
 const struct sm_arch sm_arch_gpt_oss = {
     .name = "gpt-oss",
     .moe = true,
-    .gating = SM_GATE_SOFTMAX_CHOSEN,
+    .gating = SM_GATING_SOFTMAX_CHOSEN,
     .mixer_norm = "attn_norm",
     .ffn_norm = "post_attention_norm",
     .attn = {.q = "attn_q",             /* {E, H D} */

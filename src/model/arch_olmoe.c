@@ -7,7 +7,7 @@
 const struct sm_arch sm_arch_olmoe = {
     .name = "olmoe",
     .moe = true,
-    .gating = SM_GATE_SOFTMAX,
+    .gating = SM_GATING_SOFTMAX,
     .mixer_norm = "attn_norm",
     .ffn_norm = "ffn_norm",
     .attn = {.q = "attn_q",             /* {E, H D} */

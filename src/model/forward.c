@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The forward pass: x = x + mixer(norm(x)); x = x + ffn(norm(x)), layer by layer. */
-#include "graph/ahead.h"
+#include "graph/prefetch.h"
 #include "model/model.h"
 #include "store/trace.h"
 
@@ -57,7 +57,7 @@ smol_status sm_model_forward(const struct sm_model *m, struct sm_graph *g, struc
     g->bad_layer = -1;
     SM_TRY(embed(m, g, tokens, n_tok, err));
     for (uint32_t t = 0; g->trace && t < n_tok; t++) sm_trace_token(g->trace, (uint32_t)tokens[t]);
-    if (n_tok == 1) sm_ahead_embedded(g);
+    if (n_tok == 1) sm_prefetch_embedded(g);
     sm_rope_fill(g, &m->rope, g->rope_cs, pos0, n_tok);
     for (uint32_t i = 0; i < m->hp.n_layer; i++) {
         if (cancel && *cancel) return SM_FAIL(err, CANCELLED, "stopped");

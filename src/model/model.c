@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "model/model.h"
-#include "graph/ahead.h"
+#include "graph/prefetch.h"
 #include "model/bind.h"
 
 #include <stdio.h>
@@ -274,15 +274,16 @@ static uint32_t n_moe(const struct sm_model *m)
     return n;
 }
 
-size_t sm_model_ahead_bytes(const struct sm_model *m)
+size_t sm_model_prefetch_bytes(const struct sm_model *m)
 {
-    return n_moe(m) ? sm_ahead_bytes(n_moe(m), m->hp.n_embd, m->hp.n_expert) : 0;
+    return n_moe(m) ? sm_prefetch_bytes(n_moe(m), m->hp.n_embd, m->hp.n_expert) : 0;
 }
 
-void sm_model_ahead(const struct sm_model *m, struct sm_look *a, uint32_t depth, void *mem)
+void sm_model_prefetch(const struct sm_model *m, struct sm_prefetch *a, uint32_t depth, void *mem)
 {
-    sm_ahead_init(a, depth, n_moe(m), m->hp.n_embd, m->hp.n_expert, m->hp.eps, mem);
+    sm_prefetch_init(a, depth, n_moe(m), m->hp.n_embd, m->hp.n_expert, m->hp.eps, mem);
     for (uint32_t i = 0; i < m->hp.n_layer; i++)
         if (m->layers[i].is_moe)
-            sm_ahead_add(a, m->layers[i].moe.pool, &m->layers[i].moe, sm_floats_of(m->layers[i].ffn_norm));
+            sm_prefetch_add(a, m->layers[i].moe.pool, &m->layers[i].moe,
+                            sm_floats_of(m->layers[i].ffn_norm));
 }

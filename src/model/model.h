@@ -134,10 +134,10 @@ void sm_model_hold_layout(const struct sm_model *m, struct sm_arena *a, struct s
  * Keys and values need nothing, they are overwritten. */
 void sm_model_keep(const struct sm_model *m, struct sm_graph *g, struct sm_layer_state *st,
                    uint32_t n);
-/* Memory of looking ahead (graph/ahead.h), and its set-up once the weights are loaded; `mem` is zeroed
- * and outlives `a`. 0 bytes: a model without experts. */
-size_t sm_model_ahead_bytes(const struct sm_model *m);
-void sm_model_ahead(const struct sm_model *m, struct sm_look *a, uint32_t depth, void *mem);
+/* Memory of prefetching (graph/prefetch.h), and its set-up once the weights are loaded; `mem` is
+ * zeroed and outlives `a`. 0 bytes: a model without experts. */
+size_t sm_model_prefetch_bytes(const struct sm_model *m);
+void sm_model_prefetch(const struct sm_model *m, struct sm_prefetch *a, uint32_t depth, void *mem);
 
 /* Run n_tok tokens (1 .. max_tok, ids below n_vocab) at positions pos0 ... through all layers; the
  * residual rows stay in g->x. CANCELLED between layers when *cancel becomes true. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Experts on demand: the slots of the pools as the layers see them, and everything that moves their
- * reads. Models never see this; graph/moe.c uses experts, graph/ahead.c asks for them early.
+ * reads. Models never see this; graph/moe.c uses experts, graph/prefetch.c asks for them early.
  *
  * Threads: the one thread that decodes. Only take and take_down can fail: IO or FORMAT when a read
  * did, LIMIT when the caller holds every slot. Nothing allocates. */
@@ -65,9 +65,9 @@ bool sm_pager_complete(const struct sm_store *s, uint32_t pool);
  * at most (slots - experts one token uses) slots; what does not fit is left out. A later
  * sm_pager_begin joins reads that are under way. Returns how many of ids are in the pool or being
  * read. Allowed between begin and end of this or another pool. */
-enum sm_ahead { SM_AHEAD_NEXT, SM_AHEAD_WARM };
-unsigned sm_pager_ask(struct sm_store *s, uint32_t pool, const uint16_t *ids, unsigned n,
-                      enum sm_ahead how);
+enum sm_prefetch_class { SM_PREFETCH_NEXT, SM_PREFETCH_WARM };
+unsigned sm_pager_prefetch(struct sm_store *s, uint32_t pool, const uint16_t *ids, unsigned n,
+                           enum sm_prefetch_class how);
 /* Those of ids that are neither in the pool nor being read, in their order, into out (room for n);
  * returns how many. */
 unsigned sm_pager_missing(struct sm_store *s, uint32_t pool, const uint16_t *ids, unsigned n,

@@ -50,8 +50,8 @@ static bool ask_one(struct sm_store *s, struct sm_expert_pool *p, uint16_t exper
     return true;
 }
 
-unsigned sm_pager_ask(struct sm_store *s, uint32_t pool, const uint16_t *ids, unsigned n,
-                      enum sm_ahead how)
+unsigned sm_pager_prefetch(struct sm_store *s, uint32_t pool, const uint16_t *ids, unsigned n,
+                           enum sm_prefetch_class how)
 {
     assert(pool < s->n_pools);
     struct sm_expert_pool *p = s->pool[pool];
@@ -60,7 +60,7 @@ unsigned sm_pager_ask(struct sm_store *s, uint32_t pool, const uint16_t *ids, un
     sm_sched_lock(&s->sched);
     for (unsigned i = 0; i < n; i++) {
         assert(ids[i] < p->info.n_expert);
-        coming += ask_one(s, p, ids[i], how == SM_AHEAD_NEXT ? SM_IO_NEXT : SM_IO_WARM);
+        coming += ask_one(s, p, ids[i], how == SM_PREFETCH_NEXT ? SM_IO_NEXT : SM_IO_WARM);
     }
     sm_slots_check(s, p);
     sm_sched_unlock(&s->sched);

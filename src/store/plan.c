@@ -93,9 +93,9 @@ static bool settle(const struct sm_plan_input *in, struct sm_plan *p, uint32_t c
     p->kv_bytes = kv_bytes(in, ctx);
     p->scratch_bytes = scratch_bytes(in, chunk);
     p->pool_bytes = pool_bytes(in, n_slots);
-    p->ahead_bytes = p->ahead && !p->experts_resident ? in->ahead_bytes : 0;
+    p->prefetch_bytes = p->prefetch && !p->experts_resident ? in->prefetch_bytes : 0;
     p->total_bytes = add(add(constant_bytes(p), p->kv_bytes), add(p->scratch_bytes, p->pool_bytes));
-    p->total_bytes = add(p->total_bytes, p->ahead_bytes);
+    p->total_bytes = add(p->total_bytes, p->prefetch_bytes);
     return p->total_bytes <= in->budget_bytes && p->total_bytes != UINT64_MAX;
 }
 
@@ -189,7 +189,7 @@ static bool try_paged(const struct sm_plan_input *in, struct sm_plan *p, const s
     const uint32_t ctx = w->ctx[w->n_ctx - 1];
     const uint32_t least = w->pool ? w->pool : w->floor;
     const uint64_t taken = add(add(constant_bytes(p), kv_bytes(in, ctx)),
-                               p->ahead ? in->ahead_bytes : 0);
+                               p->prefetch ? in->prefetch_bytes : 0);
     if (taken > in->budget_bytes) return false;
     const uint64_t shared = in->budget_bytes - taken; /* pool and scratch share this */
     const uint32_t chunk_min = w->chunk[w->n_chunk - 1];
@@ -236,8 +236,8 @@ static void predict(const struct sm_plan_input *in, struct sm_plan *p)
         compute = (double)p->stream_bytes / in->flash_mb_s; /* computing goes on behind the reads */
     const double flash = missed > 0 ? missed / in->flash_mb_s : 0;
     double us = compute;
-    if (flash > compute) us = flash + (p->ahead ? 0.45 : 0.9) * compute;
-    else us += (p->ahead ? 0.1 : 0.5) * flash;
+    if (flash > compute) us = flash + (p->prefetch ? 0.45 : 0.9) * compute;
+    else us += (p->prefetch ? 0.1 : 0.5) * flash;
     if (us > 0) p->tok_s_predicted = 1e6 / us;
 }
 
@@ -270,7 +270,7 @@ static void list_items(const struct sm_plan_input *in, struct sm_plan *p)
     put_item(p, "scratch", p->scratch_bytes);
     put_item(p, "ring of streamed weights", p->ring_bytes);
     put_item(p, "read buffers", p->io_bytes);
-    put_item(p, "looking ahead", p->ahead_bytes);
+    put_item(p, "looking ahead", p->prefetch_bytes);
     put_item(p, "rows of the embedding table", p->rows_bytes);
     put_item(p, "tables of the store", p->table_bytes);
     put_item(p, "thread stacks", p->stack_bytes);
@@ -297,14 +297,14 @@ smol_status sm_plan_make(const struct sm_plan_input *in, struct sm_plan *out, sm
     SM_TRY(read_wishes(in, out, &w, err));
 
     /* The smallest plan for these options, which a refusal names. */
-    out->ahead = in->ahead_bytes && in->ahead_insist;
+    out->prefetch = in->prefetch_bytes && in->prefetch_insist;
     (void)settle(in, out, w.ctx[w.n_ctx - 1], w.chunk[w.n_chunk - 1], w.pool ? w.pool : w.floor);
     out->needed_bytes = out->total_bytes;
 
-    out->ahead = in->ahead_bytes > 0;
+    out->prefetch = in->prefetch_bytes > 0;
     bool fits = try_resident(in, out, &w) || try_paged(in, out, &w);
-    if (!fits && out->ahead && !in->ahead_insist) {
-        out->ahead = false;
+    if (!fits && out->prefetch && !in->prefetch_insist) {
+        out->prefetch = false;
         fits = try_paged(in, out, &w);
     }
     if (!fits) {
@@ -319,7 +319,7 @@ smol_status sm_plan_make(const struct sm_plan_input *in, struct sm_plan *out, sm
     if (out->stream_bytes)
         note(out, "%.1f MiB of dense weights do not fit and are read for every token",
              mib(out->stream_bytes));
-    if (out->experts_resident) out->ahead = false;
+    if (out->experts_resident) out->prefetch = false;
     keep_rows(in, out);
     list_items(in, out);
     predict(in, out);

@@ -56,10 +56,10 @@ struct sm_plan_input {
     uint64_t (*scratch_bytes)(void *arg, uint32_t chunk);
     void *scratch_arg;
 
-    /* Memory of looking ahead, only when experts are paged. Left out, and out->ahead false, when
+    /* Memory of looking ahead, only when experts are paged. Left out, and out->prefetch false, when
      * nothing else fits, unless the user insists. */
-    uint64_t ahead_bytes;
-    bool ahead_insist;
+    uint64_t prefetch_bytes;
+    bool prefetch_insist;
 
     uint32_t ctx_model;          /* the model's own context; 0: unknown */
     uint32_t ctx_user, chunk_user, pool_user; /* 0: not given */
@@ -88,8 +88,8 @@ struct sm_plan {
     uint64_t resident_bytes, pool_bytes, kv_bytes, scratch_bytes, io_bytes, stack_bytes;
     uint64_t ring_bytes;         /* of streamed weights */
     uint64_t stream_bytes;       /* dense weights read again for every sweep */
-    bool ahead;                  /* memory of looking ahead is in the plan */
-    uint64_t ahead_bytes;
+    bool prefetch;               /* memory of looking ahead is in the plan */
+    uint64_t prefetch_bytes;
     uint32_t n_row_cells;        /* rows of the embedding table kept beyond the last one read */
     uint64_t rows_bytes;         /* of these */
     uint64_t table_bytes;        /* row staging and tables of the store */

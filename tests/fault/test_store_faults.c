@@ -204,7 +204,7 @@ static void test_verify(void)
         err = (smol_error){0};
         TAP_OK(open_store(&s, &opt, 4, &err) == SMOL_OK, "open");
         const uint16_t id = 5;
-        TAP_OK(sm_pager_ask(s, 0, &id, 1, SM_AHEAD_NEXT) == 1, "asked ahead");
+        TAP_OK(sm_pager_prefetch(s, 0, &id, 1, SM_PREFETCH_NEXT) == 1, "asked ahead");
         struct sm_expert_pool *p = s->pool[0];
         for (bool ready = false; !ready; sm_sleep_ns(1000000)) {
             (void)pthread_mutex_lock(&s->sched.mu);
@@ -241,7 +241,7 @@ static void test_speculation(void)
     (void)inject_add(&(struct inject_rule){.kind = INJECT_EIO, .on = INJECT_READ,
                                            .at = store_file_tensor(&f, 0, "ffn_up_exps")->at,
                                            .has_at = true, .count = UINT64_MAX});
-    TAP_OK(sm_pager_ask(s, 0, &(uint16_t){0}, 1, SM_AHEAD_WARM) == 1, "asked ahead");
+    TAP_OK(sm_pager_prefetch(s, 0, &(uint16_t){0}, 1, SM_PREFETCH_WARM) == 1, "asked ahead");
     bool gone = false;
     for (unsigned i = 0; i < 10000 && !gone; i++) {
         sm_sleep_ns(1000000);
@@ -281,7 +281,7 @@ static void test_random(void)
                                                    .first = 1 + tap_random_below(40)});
         if (tap_random_below(2)) {
             const uint16_t id = (uint16_t)tap_random_below(8);
-            (void)sm_pager_ask(s, (uint32_t)tap_random_below(2), &id, 1, SM_AHEAD_NEXT);
+            (void)sm_pager_prefetch(s, (uint32_t)tap_random_below(2), &id, 1, SM_PREFETCH_NEXT);
         }
         err = (smol_error){0};
         const unsigned n = 1 + (unsigned)tap_random_below(7);

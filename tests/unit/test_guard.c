@@ -123,7 +123,7 @@ static void test_settle(void)
     uint16_t missing[3];
     s->pool[0]->k_max = 4;
     TAP_OK(sm_pager_missing(s, 0, ids, 3, missing) == 3 &&
-               sm_pager_ask(s, 0, ids, 3, SM_AHEAD_NEXT) == 3, "three are asked for");
+               sm_pager_prefetch(s, 0, ids, 3, SM_PREFETCH_NEXT) == 3, "three are asked for");
     TAP_IS_INT(sm_pager_missing(s, 0, ids, 3, missing), 0, "and none is missing then");
     for (unsigned i = 0; i < 3; i++)
         while (s->pool[0]->slot[s->pool[0]->slot_of[ids[i]]].state != SM_SLOT_READY) sm_sleep_ns(100000);

@@ -140,7 +140,8 @@ static void stress(const struct store_file *f, const struct sm_store_options *op
                 const unsigned m = random_ids(ahead, 1 + (unsigned)tap_random_below(4), n_expert);
                 const uint16_t k_max = (uint16_t)s->pool[other]->k_max;
                 s->pool[other]->k_max = 1; /* let speculation have what it can get */
-                (void)sm_pager_ask(s, other, ahead, m, (enum sm_ahead)tap_random_below(2));
+                (void)sm_pager_prefetch(s, other, ahead, m,
+                                        (enum sm_prefetch_class)tap_random_below(2));
                 s->pool[other]->k_max = k_max;
                 if (tap_random_below(3) == 0) sm_pager_drop(s, other, ahead, m);
                 if (tap_random_below(3) == 0) sm_pager_settle(s, other);

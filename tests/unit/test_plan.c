@@ -199,17 +199,17 @@ static void test_ahead(void)
 {
     struct sm_plan p;
     struct sm_plan_input in = ling(1000 * MIB);
-    in.ahead_bytes = 20 * MIB;
-    TAP_OK(sm_plan_make(&in, &p, NULL) == SMOL_OK && p.ahead && p.n_slots == 27 &&
-               p.ahead_bytes == 20 * MIB && sum_items(&p) == p.total_bytes, "it costs slots");
+    in.prefetch_bytes = 20 * MIB;
+    TAP_OK(sm_plan_make(&in, &p, NULL) == SMOL_OK && p.prefetch && p.n_slots == 27 &&
+               p.prefetch_bytes == 20 * MIB && sum_items(&p) == p.total_bytes, "it costs slots");
     in.budget_bytes = (325 + 80 + 171) * MIB + 800 * 1024; /* the least without it */
-    TAP_OK(sm_plan_make(&in, &p, NULL) == SMOL_OK && !p.ahead && p.ahead_bytes == 0 &&
+    TAP_OK(sm_plan_make(&in, &p, NULL) == SMOL_OK && !p.prefetch && p.prefetch_bytes == 0 &&
                p.total_bytes == in.budget_bytes, "the smallest plan goes without");
-    in.ahead_insist = true;
+    in.prefetch_insist = true;
     TAP_OK(sm_plan_make(&in, &p, NULL) == SMOL_NOMEM &&
                p.needed_bytes == in.budget_bytes + 20 * MIB, "unless the user insists");
     in.budget_bytes = UINT64_MAX;
-    TAP_OK(sm_plan_make(&in, &p, NULL) == SMOL_OK && !p.ahead && p.ahead_bytes == 0,
+    TAP_OK(sm_plan_make(&in, &p, NULL) == SMOL_OK && !p.prefetch && p.prefetch_bytes == 0,
            "nothing is looked for when all experts are in memory");
 }
 
@@ -232,7 +232,7 @@ static void test_prediction(void)
     TAP_OK(sm_plan_make(&in, &p, NULL) == SMOL_OK && p.miss_predicted == 0.1 &&
                p.tok_s_predicted > 7.69 && p.tok_s_predicted < 7.70, "without looking ahead %.3f",
            p.tok_s_predicted);
-    in.ahead_bytes = MIB;
+    in.prefetch_bytes = MIB;
     TAP_OK(sm_plan_make(&in, &p, NULL) == SMOL_OK && p.tok_s_predicted > 9.43 &&
                p.tok_s_predicted < 9.44, "with it %.3f", p.tok_s_predicted);
     share = 0.5; /* 300 ms */

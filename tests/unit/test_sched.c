@@ -218,12 +218,13 @@ static void test_join(void)
     struct sm_store *s = open_store(4, 4);
     const uint16_t ids[] = {4};
     set_expert(0, 4, true);
-    TAP_OK(sm_pager_ask(s, 0, ids, 1, SM_AHEAD_WARM) == 1, "asked ahead");
+    TAP_OK(sm_pager_prefetch(s, 0, ids, 1, SM_PREFETCH_WARM) == 1, "asked ahead");
     await_started(0, 4, 2); /* WARM: two of four readers */
     struct look l = look_at(s, 0, 4);
     TAP_OK(l.state == SM_SLOT_LOADING && l.io_class == SM_IO_WARM && l.flying == 2 && !l.pins,
            "speculation leaves readers free");
-    TAP_OK(sm_pager_ask(s, 0, ids, 1, SM_AHEAD_NEXT) == 1 && look_at(s, 0, 4).io_class == SM_IO_NEXT,
+    TAP_OK(sm_pager_prefetch(s, 0, ids, 1, SM_PREFETCH_NEXT) == 1 &&
+               look_at(s, 0, 4).io_class == SM_IO_NEXT,
            "asking again raises its class");
     await_started(0, 4, 3);
     sm_pager_begin(s, 0, ids, 1, SM_ORDER_ARRIVAL);
@@ -241,7 +242,7 @@ static void test_drain(void)
     struct sm_store *s = open_store(3, 3);
     const uint16_t ids[] = {7}, other[] = {1, 2, 3};
     set_expert(0, 7, true);
-    TAP_OK(sm_pager_ask(s, 0, ids, 1, SM_AHEAD_NEXT) == 1, "asked ahead");
+    TAP_OK(sm_pager_prefetch(s, 0, ids, 1, SM_PREFETCH_NEXT) == 1, "asked ahead");
     await_started(0, 7, 2);
     sm_pager_drop(s, 0, ids, 1);
     struct look l = look_at(s, 0, 7);
@@ -254,7 +255,7 @@ static void test_drain(void)
 
     set_expert(0, 7, true);
     forget_log();
-    TAP_OK(sm_pager_ask(s, 0, ids, 1, SM_AHEAD_NEXT) == 1, "asked again");
+    TAP_OK(sm_pager_prefetch(s, 0, ids, 1, SM_PREFETCH_NEXT) == 1, "asked again");
     await_started(0, 7, 2);
     sm_pager_drop(s, 0, ids, 1);
     sm_pager_begin(s, 0, ids, 1, SM_ORDER_ARRIVAL);
@@ -272,9 +273,9 @@ static void test_priority(void)
     struct sm_store *s = open_store(6, 1);
     const uint16_t warm[] = {1}, next[] = {2}, ids[] = {9};
     set_expert(1, 1, true);
-    TAP_OK(sm_pager_ask(s, 1, warm, 1, SM_AHEAD_WARM) == 1, "WARM");
+    TAP_OK(sm_pager_prefetch(s, 1, warm, 1, SM_PREFETCH_WARM) == 1, "WARM");
     await_started(1, 1, 1);
-    TAP_OK(sm_pager_ask(s, 1, next, 1, SM_AHEAD_NEXT) == 1, "NEXT");
+    TAP_OK(sm_pager_prefetch(s, 1, next, 1, SM_PREFETCH_NEXT) == 1, "NEXT");
     sm_pager_begin(s, 0, ids, 1, SM_ORDER_ARRIVAL);
     set_expert(1, 1, false);
     TAP_OK(take_give(s, 0, ids, 0), "DEMAND");
@@ -299,7 +300,8 @@ static void test_caps(void)
     const uint16_t many[] = {0, 1, 2, 3, 4, 5}, token[] = {10, 11}, rest[] = {10, 11, 12};
     for (unsigned e = 0; e < 6; e++) set_expert(0, e, true);
     sm_pager_note(s, 0, token, 2);
-    TAP_IS_INT(sm_pager_ask(s, 0, many, 6, SM_AHEAD_NEXT), 4, "speculation gets slots - used");
+    TAP_IS_INT(sm_pager_prefetch(s, 0, many, 6, SM_PREFETCH_NEXT), 4,
+               "speculation gets slots - used");
     await_started(0, 0, 2);
     TAP_OK(use(s, 0, token, 2), "a token gets its slots and a reader at once");
     TAP_IS_INT(started(0, 0) + started(0, 1), 2, "NEXT has two of three readers");
@@ -315,7 +317,8 @@ static void test_caps(void)
     set_expert(0, 0, true);
     set_expert(0, 1, true);
     sm_pager_note(s, 0, two, 1);
-    TAP_IS_INT(sm_pager_ask(s, 0, two, 2, SM_AHEAD_NEXT), 2, "two of three slots are speculative");
+    TAP_IS_INT(sm_pager_prefetch(s, 0, two, 2, SM_PREFETCH_NEXT), 2,
+               "two of three slots are speculative");
     await_started(0, 0, 2);
     sm_pager_begin(s, 0, four, 4, SM_ORDER_ARRIVAL);
     const uint16_t held = look_at(s, 0, 1).state == -1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "graph/ahead.h"
+#include "graph/prefetch.h"
 #include "quant/encode.h"
 #include "store/pager.h"
 #include "store/trace.h"
@@ -22,11 +22,11 @@ static size_t router_bytes(uint32_t n_embd, uint32_t n_expert)
     return n_embd % 32 ? 0 : sm_round_up((size_t)sm_x8_bytes(ROUTER_TYPE, n_expert, n_embd), SM_ALIGN);
 }
 
-static void layout(struct sm_look *a, struct sm_arena *m)
+static void layout(struct sm_prefetch *a, struct sm_arena *m)
 {
-    a->layer = SM_ARENA_NEW(m, struct sm_ahead_layer, a->n_layers);
-    a->guess = SM_ARENA_NEW(m, struct sm_ahead_guess, (size_t)a->n_layers * SM_AHEAD_MAX);
-    for (unsigned i = 0; i < SM_AHEAD_MAX; i++) {
+    a->layer = SM_ARENA_NEW(m, struct sm_prefetch_layer, a->n_layers);
+    a->guess = SM_ARENA_NEW(m, struct sm_prefetch_guess, (size_t)a->n_layers * SM_PREFETCH_MAX);
+    for (unsigned i = 0; i < SM_PREFETCH_MAX; i++) {
         struct sm_acts *q = &a->in[i].acts[0];
         *q = (struct sm_acts){.n_tok = 1, .n_cols = a->n_embd, .block = 32};
         a->in[i].x = SM_ARENA_NEW(m, float, sm_pad8(a->n_embd));
@@ -42,31 +42,31 @@ static void layout(struct sm_look *a, struct sm_arena *m)
     }
 }
 
-size_t sm_ahead_bytes(uint32_t n_layers, uint32_t n_embd, uint32_t n_expert)
+size_t sm_prefetch_bytes(uint32_t n_layers, uint32_t n_embd, uint32_t n_expert)
 {
-    struct sm_look a = {.n_layers = n_layers, .n_embd = n_embd, .n_expert = n_expert};
+    struct sm_prefetch a = {.n_layers = n_layers, .n_embd = n_embd, .n_expert = n_expert};
     struct sm_arena m = {0};
     layout(&a, &m);
     return m.used;
 }
 
-void sm_ahead_init(struct sm_look *a, uint32_t depth, uint32_t n_layers, uint32_t n_embd,
-                   uint32_t n_expert, float eps, void *mem)
+void sm_prefetch_init(struct sm_prefetch *a, uint32_t depth, uint32_t n_layers, uint32_t n_embd,
+                      uint32_t n_expert, float eps, void *mem)
 {
-    *a = (struct sm_look){.depth = depth, .n_layers = n_layers, .n_embd = n_embd,
+    *a = (struct sm_prefetch){.depth = depth, .n_layers = n_layers, .n_embd = n_embd,
                            .n_expert = n_expert, .eps = eps, .off_tokens = PAUSE_FIRST};
-    struct sm_arena m = {.base = mem, .capacity = sm_ahead_bytes(n_layers, n_embd, n_expert)};
+    struct sm_arena m = {.base = mem, .capacity = sm_prefetch_bytes(n_layers, n_embd, n_expert)};
     layout(a, &m);
     /* Start from what was counted on the trained tiny-moe: 77 and 67 % of the misses are foreseen
      * from one and two layers before; candidates behind the k-th are right now and then. */
-    for (unsigned d = 0; d < 2 * SM_AHEAD_MAX; d++)
-        for (unsigned r = 0; r < SM_AHEAD_RANKS; r++)
-            a->worth[d][r] = 0.75f - 0.1f * (float)(d % SM_AHEAD_MAX + d / SM_AHEAD_MAX);
+    for (unsigned d = 0; d < 2 * SM_PREFETCH_MAX; d++)
+        for (unsigned r = 0; r < SM_PREFETCH_RANKS; r++)
+            a->worth[d][r] = 0.75f - 0.1f * (float)(d % SM_PREFETCH_MAX + d / SM_PREFETCH_MAX);
 }
 
-void sm_ahead_add(struct sm_look *a, uint32_t i, const struct sm_moe *moe, const float *norm)
+void sm_prefetch_add(struct sm_prefetch *a, uint32_t i, const struct sm_moe *moe, const float *norm)
 {
-    struct sm_ahead_layer *l = &a->layer[i];
+    struct sm_prefetch_layer *l = &a->layer[i];
     const struct sm_weight *w = moe->router_w;
     l->moe = moe;
     l->norm = norm;
@@ -94,25 +94,25 @@ void sm_ahead_add(struct sm_look *a, uint32_t i, const struct sm_moe *moe, const
 /* The least share of right reads that is worth it. A wrong one delays others while the flash is busy,
  * and always costs the expert that made room: on tiny-moe with 16 slots, reading whatever was likely
  * at all (20 %) made 35 % more reads necessary. */
-static float least_worth(const struct sm_look *a)
+static float least_worth(const struct sm_prefetch *a)
 {
     const float cost = WRONG_COST * a->busy, least = cost / (1 + cost);
     return least > WORTH_MIN ? least : WORTH_MIN;
 }
 
 /* True when some rank of this distance is worth a read, or it is time to find out again. */
-static bool distance_pays(const struct sm_look *a, uint32_t d, uint32_t row, uint32_t k)
+static bool distance_pays(const struct sm_prefetch *a, uint32_t d, uint32_t row, uint32_t k)
 {
-    if (a->depth != SM_AHEAD_AUTO) return d < a->depth;
+    if (a->depth != SM_PREFETCH_AUTO) return d < a->depth;
     if (a->n_tokens % LOOK_EVERY == 0) return true;
     const float least = least_worth(a);
-    for (uint32_t r = 0; r < k && r < SM_AHEAD_RANKS; r++)
+    for (uint32_t r = 0; r < k && r < SM_PREFETCH_RANKS; r++)
         if (a->worth[row][r] >= least) return true;
     return false;
 }
 
 /* How busy the flash was since the last call. */
-static void watch_flash(struct sm_look *a, const struct sm_store_stats *st)
+static void watch_flash(struct sm_prefetch *a, const struct sm_store_stats *st)
 {
     const uint64_t now = sm_now_ns();
     if (a->busy_at_ns && now > a->busy_at_ns && st->flash_busy_ns >= a->busy_then_ns)
@@ -124,7 +124,7 @@ static void watch_flash(struct sm_look *a, const struct sm_store_stats *st)
 
 /* What one byte takes, times the bytes that came in time, against the time spent on predicting and
  * on wrong reads. Generous to looking ahead: it pauses only when it has clearly lost. */
-static void judge(struct sm_look *a, const struct sm_store *s, const struct sm_store_stats *st)
+static void judge(struct sm_prefetch *a, const struct sm_store *s, const struct sm_store_stats *st)
 {
     const bool known = a->from.ns && st->flash_busy_ns >= a->from.busy_ns &&
                        st->prefetch_used >= a->from.used;
@@ -151,11 +151,11 @@ static void judge(struct sm_look *a, const struct sm_store *s, const struct sm_s
 /* ---- predicting --------------------------------------------------------------------------------- */
 
 /* Ask for what a prediction promises, best first. */
-static void ask(struct sm_graph *g, uint32_t pool, struct sm_ahead_guess *q)
+static void ask(struct sm_graph *g, uint32_t pool, struct sm_prefetch_guess *q)
 {
-    const struct sm_look *a = g->ahead;
-    const float least = a->depth == SM_AHEAD_AUTO ? least_worth(a) : 0;
-    uint16_t missing[SM_AHEAD_RANKS], wanted[SM_AHEAD_RANKS];
+    const struct sm_prefetch *a = g->prefetch;
+    const float least = a->depth == SM_PREFETCH_AUTO ? least_worth(a) : 0;
+    uint16_t missing[SM_PREFETCH_RANKS], wanted[SM_PREFETCH_RANKS];
     const unsigned n_missing = sm_pager_missing(g->store, pool, q->id, q->n, missing);
     unsigned n = 0, at = 0;
     for (uint32_t r = 0; r < q->n; r++) {
@@ -163,15 +163,15 @@ static void ask(struct sm_graph *g, uint32_t pool, struct sm_ahead_guess *q)
         at += q->missing[r];
         if (!q->missing[r] || a->worth[q->row][r] >= least) wanted[n++] = q->id[r];
     }
-    (void)sm_pager_ask(g->store, pool, wanted, n, SM_AHEAD_NEXT);
+    (void)sm_pager_prefetch(g->store, pool, wanted, n, SM_PREFETCH_NEXT);
 }
 
 /* The router of layer `pool` as a product, its input being the residual under that layer's norm. */
 static struct sm_product router_product(struct sm_graph *g, uint32_t pool, unsigned i,
                                         struct sm_rows *in)
 {
-    const struct sm_look *a = g->ahead;
-    const struct sm_ahead_layer *l = &a->layer[pool];
+    const struct sm_prefetch *a = g->prefetch;
+    const struct sm_prefetch_layer *l = &a->layer[pool];
     (void)g->kern->rms_norm(a->in[i].x, g->x, l->norm, a->n_embd, a->eps);
     *in = (struct sm_rows){.x = a->in[i].x, .n_tok = 1, .n = a->n_embd};
     in->acts[0] = a->in[i].acts[0];
@@ -179,17 +179,18 @@ static struct sm_product router_product(struct sm_graph *g, uint32_t pool, unsig
                             a->logits[i], sm_pad8(a->n_expert));
 }
 
-/* Predict the layers first … first + SM_AHEAD_MAX - 1 from the residual in g->x; row0: of `worth`. */
+/* Predict the layers first … first + SM_PREFETCH_MAX - 1 from the residual in g->x; row0: of
+ * `worth`. */
 static void predict(struct sm_graph *g, uint32_t first, uint32_t row0)
 {
-    struct sm_look *a = g->ahead;
-    struct sm_product p[SM_AHEAD_MAX];
-    struct sm_rows in[SM_AHEAD_MAX];
-    uint32_t distance[SM_AHEAD_MAX];
+    struct sm_prefetch *a = g->prefetch;
+    struct sm_product p[SM_PREFETCH_MAX];
+    struct sm_rows in[SM_PREFETCH_MAX];
+    uint32_t distance[SM_PREFETCH_MAX];
     unsigned n = 0;
     const uint64_t start = sm_now_ns();
-    for (uint32_t d = 0; d < SM_AHEAD_MAX && first + d < a->n_layers; d++) {
-        const struct sm_ahead_layer *l = &a->layer[first + d];
+    for (uint32_t d = 0; d < SM_PREFETCH_MAX && first + d < a->n_layers; d++) {
+        const struct sm_prefetch_layer *l = &a->layer[first + d];
         if (!l->router || sm_pager_complete(g->store, first + d) ||
             !distance_pays(a, d, row0 + d, l->moe->router.n_used))
             continue;
@@ -201,11 +202,11 @@ static void predict(struct sm_graph *g, uint32_t first, uint32_t row0)
         const uint32_t pool = first + distance[i];
         const struct sm_moe *moe = a->layer[pool].moe;
         const struct sm_router *r = &moe->router;
-        struct sm_ahead_guess *q = &a->guess[pool * SM_AHEAD_MAX + distance[i]];
+        struct sm_prefetch_guess *q = &a->guess[pool * SM_PREFETCH_MAX + distance[i]];
         if (moe->router_b)
             g->kern->add(a->logits[i], sm_floats_of(moe->router_b), r->n_expert);
         q->row = row0 + distance[i];
-        q->n = r->n_used < SM_AHEAD_RANKS ? r->n_used : SM_AHEAD_RANKS;
+        q->n = r->n_used < SM_PREFETCH_RANKS ? r->n_used : SM_PREFETCH_RANKS;
         const struct sm_route_view view = {sm_pager_held(g->store, pool), sm_pager_range(g->store, pool)};
         q->n = sm_route_rank(g->kern, r, view, a->logits[i], q->id, q->n);
         if (g->trace) sm_trace_ahead(g->trace, pool, distance[i] + 1, q->id, q->n);
@@ -215,10 +216,10 @@ static void predict(struct sm_graph *g, uint32_t first, uint32_t row0)
 }
 
 /* Compare what was expected of a layer with what it chose. */
-static void learn(struct sm_look *a, uint32_t pool, const uint16_t *ids, uint32_t k)
+static void learn(struct sm_prefetch *a, uint32_t pool, const uint16_t *ids, uint32_t k)
 {
-    for (uint32_t d = 0; d < SM_AHEAD_MAX; d++) {
-        struct sm_ahead_guess *q = &a->guess[pool * SM_AHEAD_MAX + d];
+    for (uint32_t d = 0; d < SM_PREFETCH_MAX; d++) {
+        struct sm_prefetch_guess *q = &a->guess[pool * SM_PREFETCH_MAX + d];
         for (uint32_t r = 0; r < q->n; r++) {
             bool used = false;
             if (!q->missing[r]) continue;
@@ -229,13 +230,13 @@ static void learn(struct sm_look *a, uint32_t pool, const uint16_t *ids, uint32_
     }
 }
 
-static bool is_on(const struct sm_look *a)
+static bool is_on(const struct sm_prefetch *a)
 {
-    return a->depth != SM_AHEAD_AUTO || a->n_tokens >= a->off_until;
+    return a->depth != SM_PREFETCH_AUTO || a->n_tokens >= a->off_until;
 }
 
 /* Now and then: how busy the flash is, and whether looking ahead pays. */
-static void consider(struct sm_look *a, const struct sm_store *s)
+static void consider(struct sm_prefetch *a, const struct sm_store *s)
 {
     struct sm_store_stats st;
     if (a->n_tokens % WATCH_EVERY) return;
@@ -244,19 +245,19 @@ static void consider(struct sm_look *a, const struct sm_store *s)
     if (a->n_tokens % JUDGE_EVERY == 0) judge(a, s, &st);
 }
 
-void sm_ahead_embedded(struct sm_graph *g)
+void sm_prefetch_embedded(struct sm_graph *g)
 {
-    struct sm_look *a = g->ahead;
+    struct sm_prefetch *a = g->prefetch;
     if (!a || !a->depth) return;
     a->n_tokens++;
-    if (a->depth == SM_AHEAD_AUTO && is_on(a)) consider(a, g->store);
-    if (is_on(a)) predict(g, 0, SM_AHEAD_MAX);
+    if (a->depth == SM_PREFETCH_AUTO && is_on(a)) consider(a, g->store);
+    if (is_on(a)) predict(g, 0, SM_PREFETCH_MAX);
     else a->from.ns = 0;
 }
 
-void sm_ahead_routed(struct sm_graph *g, uint32_t pool, const uint16_t *ids, uint32_t k)
+void sm_prefetch_routed(struct sm_graph *g, uint32_t pool, const uint16_t *ids, uint32_t k)
 {
-    struct sm_look *a = g->ahead;
+    struct sm_prefetch *a = g->prefetch;
     if (!a || !a->depth || pool >= a->n_layers) return;
     learn(a, pool, ids, k);
     sm_pager_settle(g->store, pool);
