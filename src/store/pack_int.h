@@ -4,6 +4,7 @@
  *   pack_copy.c     units: read, permute, write, read back, undo
  *   pack.c          a pack beside its source
  *   pack_inplace.c  a pack instead of its source
+ *   pack_resume.c   the same, after an interruption
  *   pack_journal.c  what the latter has done
  *   unpack.c        the source again */
 #ifndef SM_STORE_PACK_INT_H
@@ -101,10 +102,6 @@ SM_NODISCARD smol_status sm_pack_tail_write(struct sm_pack_job *j, smol_error *e
 void sm_pack_progress(const struct sm_pack_job *j, const char *what);
 void sm_pack_fill_report(const struct sm_pack_job *j, struct sm_pack_report *r);
 
-SM_NODISCARD smol_status sm_pack_in_place(const char *in, const char *out,
-                                          const struct sm_pack_options *o,
-                                          struct sm_pack_report *report, smol_error *err);
-
 /* ---- journal -------------------------------------------------------------------------------- */
 
 struct sm_journal_head {
@@ -132,5 +129,46 @@ SM_NODISCARD smol_status sm_journal_count(struct sm_journal *l, const struct sm_
 SM_NODISCARD smol_status sm_journal_add(struct sm_journal *l, uint64_t first, uint64_t end,
                                         const uint64_t *sums, smol_error *err);
 void sm_journal_close(struct sm_journal *l);
+
+/* ---- in place -------------------------------------------------------------------------------- */
+
+#define SM_INPLACE_NO_MEMORY "no memory to pack in place"
+
+/* One pack in place of its source. */
+struct sm_inplace {
+    struct sm_pack_job j;
+    struct sm_journal log;
+    char *log_path;
+    uint64_t group_bytes;
+    char **in_path; /* [n_in], from sm_mem_new */
+    size_t n_in;
+    bool *done;     /* [n_sums] units that are recorded */
+    size_t done_bytes;
+    bool begun;     /* IN's magic may be gone: nothing is cleaned up any more */
+};
+
+SM_NODISCARD smol_status sm_pack_in_place(const char *in, const char *out,
+                                          const struct sm_pack_options *o,
+                                          struct sm_pack_report *report, smol_error *err);
+
+/* pack_inplace.c: steps that both ways share. Allocate p->done; make IN impossible to run; remove
+ * IN, then the journal. */
+SM_NODISCARD smol_status sm_inplace_new_done(struct sm_inplace *p, smol_error *err);
+SM_NODISCARD smol_status sm_inplace_mark_sources(struct sm_inplace *p, smol_error *err);
+SM_NODISCARD smol_status sm_inplace_remove_sources(struct sm_inplace *p, const char *out,
+                                                   smol_error *err);
+
+/* pack_resume.c. IN is whole: remove what an earlier attempt of its own left at OUT, refuse (IO)
+ * what is another's. */
+SM_NODISCARD smol_status sm_inplace_clear_old(struct sm_inplace *p, const char *out,
+                                              smol_error *err);
+/* Take up where the journal (head h) ends. IO: these files do not belong together. */
+SM_NODISCARD smol_status sm_inplace_resume(struct sm_inplace *p, const char *in, const char *out,
+                                           const struct sm_journal_head *h, smol_error *err);
+/* OUT is complete: remove what is left of the source. */
+SM_NODISCARD smol_status sm_inplace_clean_up(struct sm_inplace *p, const char *in, const char *out,
+                                             smol_error *err);
+/* What the first bytes of a file say; false: it cannot be read, too. */
+bool sm_inplace_begins_with(const char *path, const char magic[4]);
 
 #endif
