@@ -103,27 +103,31 @@ static bool go_to_depth(struct bench *b, uint32_t depth)
     return smol_session_new(&b->session, b->model, &b->err) == SMOL_OK;
 }
 
+/* What was missed, waited for and read between two looks comes to the row, per token of all its runs. */
+static void add_cost(struct row *r, const smol_stats *before, const smol_stats *after)
+{
+    const double n = (double)r->n * r->n_runs;
+    r->misses += (double)(after->expert_misses - before->expert_misses) / n;
+    r->wait += (after->demand_wait_seconds - before->demand_wait_seconds) / n;
+    r->bytes += (double)(after->bytes_read - before->bytes_read) / n;
+}
+
 static bool run_row(struct bench *b, struct row *r)
 {
     double speed[BENCH_RUNS_MAX];
     smol_stats before, after;
-    memset(&before, 0, sizeof before);
     r->n_runs = b->o->bench_runs;
     const uint32_t warm_up = r->n < WARM_UP ? r->n : WARM_UP;
     for (unsigned i = 0; i <= r->n_runs; i++) { /* the first is not counted */
         if (!go_to_depth(b, r->depth)) return false;
-        if (i == 1) smol_model_stats(b->model, &before);
+        smol_model_stats(b->model, &before); /* going to a depth reads, too */
         if (sm_interrupted) return false;
         const double s = r->prompt ? time_prompt(b, r, i ? r->n : warm_up) : time_tokens(b, r);
         if (s < 0) return false;
-        if (i) speed[i - 1] = r->n / (s > 1e-9 ? s : 1e-9);
+        smol_model_stats(b->model, &after);
+        if (i) speed[i - 1] = r->n / (s > 1e-9 ? s : 1e-9), add_cost(r, &before, &after);
     }
-    smol_model_stats(b->model, &after);
-    const double n = (double)r->n * r->n_runs;
     r->tok_s = bench_mean_of(speed, r->n_runs);
-    r->misses = (double)(after.expert_misses - before.expert_misses) / n;
-    r->wait = (after.demand_wait_seconds - before.demand_wait_seconds) / n;
-    r->bytes = (double)(after.bytes_read - before.bytes_read) / n;
     return true;
 }
 
