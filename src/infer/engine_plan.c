@@ -144,6 +144,13 @@ static smol_status stream_dense(struct sm_engine *e, const smol_params *p, smol_
         refusal = (smol_error){0};
         st = make_plan(e, p, unknown, &refusal);
     }
+    if (st == SMOL_NOMEM && (e->prefetch_depth == 0 || e->prefetch_depth == SM_PREFETCH_AUTO)) {
+        e->prefetch_depth = 0; /* the last to go: routers, and with them looking ahead */
+        sm_model_release_routers(e->model, e->store);
+        SM_TRY(sm_store_stream(e->store, sm_store_streamable(e->store), &streamed, err));
+        refusal = (smol_error){0};
+        st = make_plan(e, p, unknown, &refusal);
+    }
     if (st == SMOL_NOMEM && e->plan.needed_bytes >= needed_resident) { /* a ring for nothing */
         e->stream_chunk = 0;
         refusal = (smol_error){0};

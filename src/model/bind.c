@@ -226,7 +226,7 @@ static smol_status sm_bind_moe(struct sm_bind *b, const struct sm_moe_names *n, 
         .n_group = hp->n_group, .n_group_used = hp->n_group_used, .normalize = hp->expert_norm,
         .scale = hp->expert_scale};
     SM_TRY(sm_bind_matrix(b, n->router, hp->n_embd, hp->n_expert, &moe->router_w));
-    sm_store_pin(b->store, moe->router_w); /* copied for looking ahead */
+    sm_store_pin(b->store, moe->router_w, true); /* copied for looking ahead */
     moe->form = n->form;
     if (n->biases)
         SM_TRY(sm_bind_vector(b, n->router, "bias", hp->n_expert, true, &moe->router_b));

@@ -50,8 +50,8 @@ smol_status sm_bind_mla(struct sm_bind *b, struct sm_mla *a)
     } else {
         SM_TRY(sm_bind_matrix(b, "attn_kv_b", p->n_latent, H * (p->n_plain + p->dv), &a->wkv_b));
     }
-    sm_store_pin(b->store, a->wk_b); /* used by the rows of single heads */
-    sm_store_pin(b->store, a->wv_b);
-    sm_store_pin(b->store, a->wkv_b);
+    sm_store_pin(b->store, a->wk_b, true); /* used by the rows of single heads */
+    sm_store_pin(b->store, a->wv_b, true);
+    sm_store_pin(b->store, a->wkv_b, true);
     return sm_bind_matrix(b, "attn_output", H * p->dv, E, &a->wo);
 }

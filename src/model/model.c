@@ -279,6 +279,12 @@ size_t sm_model_prefetch_bytes(const struct sm_model *m)
     return n_moe(m) ? sm_prefetch_bytes(n_moe(m), m->hp.n_embd, m->hp.n_expert) : 0;
 }
 
+void sm_model_release_routers(const struct sm_model *m, struct sm_store *s)
+{
+    for (uint32_t i = 0; i < sm_model_n_blocks(m); i++)
+        if (m->layers[i].is_moe) sm_store_pin(s, m->layers[i].moe.router_w, false);
+}
+
 void sm_model_prefetch(const struct sm_model *m, struct sm_prefetch *a, uint32_t depth, void *mem)
 {
     sm_prefetch_init(a, depth, n_moe(m), m->hp.n_embd, m->hp.n_expert, m->hp.eps, mem);

@@ -137,6 +137,8 @@ void sm_model_keep(const struct sm_model *m, struct sm_graph *g, struct sm_layer
 /* Memory of prefetching (graph/prefetch.h), and its set-up once the weights are loaded; `mem` is
  * zeroed and outlives `a`. 0 bytes: a model without experts. */
 size_t sm_model_prefetch_bytes(const struct sm_model *m);
+/* Without prefetching nothing but products reads the routers: they may be streamed. Before loading. */
+void sm_model_release_routers(const struct sm_model *m, struct sm_store *s);
 void sm_model_prefetch(const struct sm_model *m, struct sm_prefetch *a, uint32_t depth, void *mem);
 
 /* Run n_tok tokens (1 .. max_tok, ids below n_vocab) at positions pos0 ... through all layers; the

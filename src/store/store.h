@@ -55,8 +55,9 @@ SM_NODISCARD smol_status sm_store_add(struct sm_store *s, const struct sm_tensor
                                       enum sm_home home, const struct sm_weight **out,
                                       smol_error *err);
 
-/* This weight is read through its data pointer: it must stay in memory (stream.h). */
-void sm_store_pin(struct sm_store *s, const struct sm_weight *w);
+/* This weight is read through its data pointer: it must stay in memory (stream.h), or need not after
+ * all. Before loading. */
+void sm_store_pin(struct sm_store *s, const struct sm_weight *w, bool pinned);
 
 /* The weights in the order they were declared; NULL: the first, and after the last. */
 const struct sm_weight *sm_store_next(const struct sm_store *s, const struct sm_weight *w);

@@ -20,10 +20,10 @@ static bool can_stream(const struct sm_store *s, const struct sm_weight_node *n)
            n->bytes >= least;
 }
 
-void sm_store_pin(struct sm_store *s, const struct sm_weight *w)
+void sm_store_pin(struct sm_store *s, const struct sm_weight *w, bool pinned)
 {
     for (struct sm_weight_node *n = s->first; n; n = n->next)
-        if (&n->w == w) n->pinned = true;
+        if (&n->w == w) n->pinned = pinned;
 }
 
 uint64_t sm_store_streamable(const struct sm_store *s)

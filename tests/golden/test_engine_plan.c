@@ -113,6 +113,34 @@ static void check_order(const char *model)
     sm_engine_close(&e);
 }
 
+/* The routers are the last to be streamed, and only where nothing looks ahead with copies of them. */
+static void check_routers(void)
+{
+    char path[512];
+    smol_params p;
+    smol_plan plan;
+    smol_error err = {0};
+    (void)source_path(path, sizeof path, "models/tiny-moe.gguf");
+    smol_params_default(&p);
+    p.ctx = 64;
+    p.memory_bytes = 1;
+    (void)smol_plan_file(path, &p, &plan, &err);
+    const uint64_t least = plan.needed_bytes;
+    err = (smol_error){0};
+    p.prefetch = 1; /* insisted on */
+    (void)smol_plan_file(path, &p, &plan, &err);
+    TAP_OK(least + 5 * 32 * 256 * sizeof(float) < plan.needed_bytes,
+           "streaming five routers saves at least their size: %llu bytes, %llu with prefetching",
+           (unsigned long long)least, (unsigned long long)plan.needed_bytes);
+    p.memory_bytes = plan.needed_bytes - 1; /* automatic: as much as with prefetching does not fit */
+    p.prefetch = SMOL_PREFETCH_AUTO;
+    err = (smol_error){0};
+    struct sm_engine e;
+    const bool ok = sm_engine_open(&e, path, &p, &err) == SMOL_OK;
+    TAP_OK(ok && !e.plan.prefetch, "and it opens without %s", err.msg);
+    sm_engine_close(&e);
+}
+
 int main(int argc, char **argv)
 {
     static const char *const models[] = {"llama", "qwen3moe", "bailingmoe2", "olmoe", "gpt-oss",
@@ -122,5 +150,6 @@ int main(int argc, char **argv)
     check_speed();
     check_learned();
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) check_order(models[i]);
+    check_routers();
     return tap_done();
 }
