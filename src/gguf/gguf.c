@@ -3,7 +3,7 @@
 #include "gguf/gguf.h"
 #include "base/bits.h"
 #include "base/mem.h"
-#include "gguf/gguf_internal.h"
+#include "gguf/gguf_int.h"
 
 #include <inttypes.h>
 #include <time.h>

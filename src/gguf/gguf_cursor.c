@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/bits.h"
 #include "base/mem.h"
-#include "gguf/gguf_internal.h"
+#include "gguf/gguf_int.h"
 
 #include <inttypes.h>
 

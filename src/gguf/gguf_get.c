@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Typed getters: absent, wrong type and out of range are answers, never assertions. */
 #include "base/bits.h"
-#include "gguf/gguf_internal.h"
+#include "gguf/gguf_int.h"
 
 #include <inttypes.h>
 

@@ -2,7 +2,7 @@
 /* Files that are not GGUF, named for what they are: half of all "broken models" are a web page, a
  * pointer file or an unfinished download. */
 #include "base/bits.h"
-#include "gguf/gguf_internal.h"
+#include "gguf/gguf_int.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * a tensor that does not begin where the one before it ends betrays a type of another size: a
  * fork's type under the same id, or a broken writer. Any order of the records is fine. */
 #include "base/mem.h"
-#include "gguf/gguf_internal.h"
+#include "gguf/gguf_int.h"
 #include "quant/quant.h"
 
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Files: one, or all parts of a split set. Names count from 1, split.no from 0. */
 #include "base/mem.h"
-#include "gguf/gguf_internal.h"
+#include "gguf/gguf_int.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #include "gguf/gguf_pack.h"
 #include "base/bits.h"
 #include "base/hash.h"
-#include "gguf/gguf_internal.h"
+#include "gguf/gguf_int.h"
 #include "quant/quant.h"
 
 #include <inttypes.h>

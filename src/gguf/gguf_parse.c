@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* One file: header, key-value pairs, tensor records. Layout: see gguf_internal.h for why the same
+/* One file: header, key-value pairs, tensor records. Layout: see gguf_int.h for why the same
  * code runs twice. Facts: published GGUF format, versions 2 and 3. */
 #include "base/bits.h"
 #include "base/mem.h"
-#include "gguf/gguf_internal.h"
+#include "gguf/gguf_int.h"
 #include "quant/quant.h"
 
 #include <inttypes.h>

@@ -3,8 +3,8 @@
 #include "gguf/gguf_write.h"
 #include "base/bits.h"
 #include "base/mem.h"
-#include "gguf/gguf_internal.h"
-#include "gguf/gguf_writer_internal.h"
+#include "gguf/gguf_int.h"
+#include "gguf/gguf_write_int.h"
 #include "quant/quant.h"
 
 #include <assert.h>

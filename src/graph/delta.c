@@ -24,7 +24,6 @@ static struct row_map map_row(const struct sm_delta *d)
 }
 
 uint32_t sm_delta_row(const struct sm_delta *d) { return map_row(d).all; }
-uint32_t sm_delta_held_row(const struct sm_delta *d) { return map_row(d).z; }
 
 static uint32_t tiles_of(const struct sm_delta *d)
 {

@@ -33,13 +33,12 @@ struct sm_recur {
     float *conv; /* [taps - 1][channels] inputs of the convolution, oldest first */
     float *s;    /* [n_v][tiles][dk][SM_DELTA_ROWS] */
     size_t conv_floats, s_floats;
-    float *held; /* [cap_held][sm_delta_held_row()] inputs of the tokens of a held batch */
+    float *held; /* [cap_held][floats of a token] inputs of the tokens of a held batch */
     uint32_t cap_held, n_held;
 };
 
-/* Floats of a token in g->qkv, and of those that are held. */
+/* Floats of a token in g->qkv. */
 uint32_t sm_delta_row(const struct sm_delta *d);
-uint32_t sm_delta_held_row(const struct sm_delta *d);
 /* Take the memory of the state (only counts while a->base is NULL). */
 void sm_delta_layout(const struct sm_delta *d, struct sm_arena *a, struct sm_recur *st);
 /* Take the memory for batches of up to `cap` held tokens. */

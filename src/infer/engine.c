@@ -2,7 +2,6 @@
 /* Opening a model: header, plan (engine_plan.c), memory, weights; and steps on the open one. */
 #include "cpu/cpu.h"
 #include "infer/engine_int.h"
-#include "infer/shift.h"
 #include "infer/speculate.h"
 
 #include <string.h>
@@ -91,7 +90,7 @@ static smol_status read_header(struct sm_engine *e, const char *path, const smol
     sm_gguf_drop_arrays(e->gguf);
     SM_TRY(sm_engine_declare(e, p, e->draft_kind >= SMOL_DRAFT_MTP, err));
     e->ctx_shift = p->ctx_shift;
-    if (e->ctx_shift) SM_TRY(sm_shift_allowed(e->model, e->kv_type, err));
+    if (e->ctx_shift) SM_TRY(sm_model_can_shift(e->model, e->kv_type, err));
     if (e->ctx_shift && e->model->have_next) /* its rows of hidden states cannot be moved */
         return SM_FAIL(err, ARG, "ctx-shift goes with --draft off or lookup only");
     if (e->draft_kind == SMOL_DRAFT_MTP && !e->model->have_next)
@@ -259,8 +258,5 @@ void sm_engine_stats(const struct sm_engine *e, smol_stats *out)
         .draft_proposed = e->draft.proposed, .draft_accepted = e->draft.accepted,
         .draft_gain = sm_draft_gain(&e->draft),
         .predicted_tok_s = e->plan.tok_s_predicted};
-    if (e->kv_type == SM_KV_Q8_0) out->loss_levers[out->n_loss_levers++] = "kv q8_0";
-    if (e->ctx_shift) out->loss_levers[out->n_loss_levers++] = "ctx-shift";
-    for (size_t i = 0; i < sizeof e->lever_text / sizeof *e->lever_text; i++)
-        if (e->lever_text[i][0]) out->loss_levers[out->n_loss_levers++] = e->lever_text[i];
+    sm_engine_list_levers(e, out);
 }

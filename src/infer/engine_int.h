@@ -3,7 +3,7 @@
  *   engine.c         header, memory, weights; steps
  *   engine_plan.c    what everything needs, the plan, the prediction
  *   engine_learn.c   experts that earlier runs used
- *   engine_levers.c  levers on routing, and the trace of it */
+ *   engine_levers.c  levers that change the answer, and the trace of routing */
 #ifndef SM_ENGINE_INT_H
 #define SM_ENGINE_INT_H
 
@@ -50,6 +50,8 @@ SM_NODISCARD smol_status sm_engine_set_levers(struct sm_engine *e, const smol_pa
                                               smol_error *err);
 /* True when one of them looks at the pool. */
 bool sm_engine_pool_lever(const smol_params *p);
+/* All levers that are on, into out->loss_levers. */
+void sm_engine_list_levers(const struct sm_engine *e, smol_stats *out);
 /* Begin the trace, when one is wanted. */
 void sm_engine_begin_trace(struct sm_engine *e, const smol_params *p);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Levers on routing, and the trace of it. */
+/* Levers that change the answer: those on routing, the list of all that are on; and the trace of
+ * routing. */
 #include "infer/engine_int.h"
 
 #include <stdio.h>
@@ -39,6 +40,14 @@ smol_status sm_engine_set_levers(struct sm_engine *e, const smol_params *p, smol
         e->model->layers[i].moe.router.n_used = hp->n_used;
     }
     return SMOL_OK;
+}
+
+void sm_engine_list_levers(const struct sm_engine *e, smol_stats *out)
+{
+    if (e->kv_type == SM_KV_Q8_0) out->loss_levers[out->n_loss_levers++] = "kv q8_0";
+    if (e->ctx_shift) out->loss_levers[out->n_loss_levers++] = "ctx-shift";
+    for (size_t i = 0; i < sizeof e->lever_text / sizeof *e->lever_text; i++)
+        if (e->lever_text[i][0]) out->loss_levers[out->n_loss_levers++] = e->lever_text[i];
 }
 
 void sm_engine_begin_trace(struct sm_engine *e, const smol_params *p)

@@ -5,16 +5,6 @@
 
 #define LEAST 16u /* tokens worth being moved */
 
-smol_status sm_shift_allowed(const struct sm_model *m, enum sm_kv_type type, smol_error *err)
-{
-    const char *what = sm_model_recur_bytes(m)                    ? "recurrent layers"
-                       : sm_model_window_bytes(m, type, UINT32_MAX) ? "sliding windows"
-                                                                    : NULL;
-    if (!what) return SMOL_OK;
-    return SM_FAIL(err, UNSUPPORTED, "%s has %s, whose memory cannot be shifted (--ctx-shift)",
-                   sm_model_arch(m), what);
-}
-
 static void shift_layer(struct sm_engine *e, uint32_t i, uint32_t from, uint32_t end, uint32_t by)
 {
     const struct sm_layer *l = &e->model->layers[i];

@@ -6,9 +6,6 @@
 
 #include "infer/session.h"
 
-/* Whether a model can: UNSUPPORTED says what it has that cannot be moved. */
-SM_NODISCARD smol_status sm_shift_allowed(const struct sm_model *m, enum sm_kv_type type,
-                                          smol_error *err);
 /* See smol_session_shift in smol.h. */
 SM_NODISCARD smol_status sm_session_shift(struct sm_session *s, const int32_t *tokens, size_t n,
                                           size_t *n_held, smol_error *err);

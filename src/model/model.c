@@ -234,6 +234,16 @@ size_t sm_model_recur_bytes(const struct sm_model *m)
     return a.used;
 }
 
+smol_status sm_model_can_shift(const struct sm_model *m, enum sm_kv_type type, smol_error *err)
+{
+    const char *what = sm_model_recur_bytes(m)                    ? "recurrent layers"
+                       : sm_model_window_bytes(m, type, UINT32_MAX) ? "sliding windows"
+                                                                    : NULL;
+    if (!what) return SMOL_OK;
+    return SM_FAIL(err, UNSUPPORTED, "%s has %s, whose memory cannot be shifted (--ctx-shift)",
+                   sm_model_arch(m), what);
+}
+
 bool sm_model_keeps(const struct sm_model *m, uint32_t n, uint32_t to)
 {
     uint32_t window = 0; /* the smallest ring */

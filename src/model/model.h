@@ -120,6 +120,10 @@ size_t sm_model_kv_bytes(const struct sm_model *m, enum sm_kv_type type);
 size_t sm_model_window_bytes(const struct sm_model *m, enum sm_kv_type type, uint32_t ctx);
 /* After n positions: is all still there that position `to` <= n and later ones need? */
 bool sm_model_keeps(const struct sm_model *m, uint32_t n, uint32_t to);
+/* Whether the context can go on without its oldest part (infer/shift.h): UNSUPPORTED says what the
+ * model has that cannot be moved. */
+SM_NODISCARD smol_status sm_model_can_shift(const struct sm_model *m, enum sm_kv_type type,
+                                            smol_error *err);
 /* Bytes of the recurrent states, whatever the context; 0: the model has none. */
 size_t sm_model_recur_bytes(const struct sm_model *m);
 /* Lay out the states st[sm_model_n_blocks()]: the recurrent ones first, in one piece of

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The contract with the operating system. Everything OS-specific is behind this header; linux.c
- * implements it. Functions are thread-safe unless said otherwise. */
+/* The contract with the operating system. Everything OS-specific is behind this header and out.h:
+ * linux_*.c, memory_files.c (what /proc and cgroups say), threads.c, clock.c. Functions are
+ * thread-safe unless said otherwise. */
 #ifndef SM_PLAT_H
 #define SM_PLAT_H
 

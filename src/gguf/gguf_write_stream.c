@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The bytes of a sealed writer, to a sink or to a new file. */
 #include "base/mem.h"
-#include "gguf/gguf_internal.h"
-#include "gguf/gguf_writer_internal.h"
+#include "gguf/gguf_int.h"
+#include "gguf/gguf_write_int.h"
 
 #include <errno.h>
 #include <inttypes.h>

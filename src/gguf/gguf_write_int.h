@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by gguf_write.c and gguf_stream.c only. */
-#ifndef SM_GGUF_WRITER_INTERNAL_H
-#define SM_GGUF_WRITER_INTERNAL_H
+/* Shared by gguf_write.c and gguf_write_stream.c only. */
+#ifndef SM_GGUF_WRITE_INT_H
+#define SM_GGUF_WRITE_INT_H
 
 #include "gguf/gguf_write.h"
 

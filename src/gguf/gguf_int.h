@@ -5,8 +5,8 @@
  * record by record and keeps nothing but a few numbers; it looks at the file through a bounded
  * buffer, so a bad file costs at most a few MB whatever it claims. The second walk runs over the
  * whole header in one piece of memory and fills the tables, whose sizes are known by then. */
-#ifndef SM_GGUF_INTERNAL_H
-#define SM_GGUF_INTERNAL_H
+#ifndef SM_GGUF_INT_H
+#define SM_GGUF_INT_H
 
 #include "gguf/gguf.h"
 #include "gguf/gguf_pack.h"
