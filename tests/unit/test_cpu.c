@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* Levels: which this CPU has, which an option asks for, their names in a short buffer; and that a
+ * thread computes with subnormals and in round-to-nearest (Law 1), however it was set before. */
 #include "tap.h"
 
 #include "cpu/cpu.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The JSON writer: escapes, bytes that are no UTF-8, numbers that JSON has not, a full disk. */
 #include "lib/json.h"
 
 #include "tap.h"

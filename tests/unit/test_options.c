@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The option table: every kind of value, its bounds, and one clear sentence for what is wrong. */
 #include "lib/options.h"
 
 #include "tap.h"
