@@ -142,6 +142,10 @@ static enum sm_line read_plain(struct sm_line_reader *r, const char **text, size
         if (whole && has_room(r, *n)) r->plain[(*n)++] = (char)c;
         else whole = false;
         if (c == '\n') break;
+        if (!whole && *n >= 3) { /* its last bytes say whether a text of many lines ends there */
+            memmove(r->plain + *n - 3, r->plain + *n - 2, 2);
+            r->plain[*n - 1] = (char)c;
+        }
     }
     if (c == EOF && ferror(stdin)) {
         const bool interrupted = errno == EINTR;
