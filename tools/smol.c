@@ -101,7 +101,8 @@ static void print_man(FILE *f)
         if (commands[i].run) fprintf(f, ".TP\n.B %s\n%s.\n", commands[i].name, commands[i].summary);
     fputs(".SH OPTIONS\nSizes take K, M, G or T, powers of 1024.\n", f);
     sm_options_print_roff(f, all);
-    fputs(".SH EXIT STATUS\n0 done, 1 failed, 2 wrong usage, 3 does not fit the memory, 130 interrupted.\n"
+    fputs(".SH EXIT STATUS\n0 done, 1 failed, 2 wrong usage, 3 does not fit the memory, "
+          "130 interrupted.\n"
           ".SH ENVIRONMENT\n.TP\n.B NO_COLOR\nno colour in progress bars.\n"
           ".TP\n.B SMOL_CACHE\nfolder for the states of conversations; off keeps none "
           "(default: $XDG_CACHE_HOME/smol or ~/.cache/smol).\n",

@@ -10,7 +10,8 @@
 struct sm_gqa {
     uint32_t n_head, n_kv, dk, dv;           /* n_head is a multiple of n_kv */
     const struct sm_weight *wqkv;            /* {E, n_head dk + n_kv (dk + dv)} or NULL, then: */
-    const struct sm_weight *wq, *wk, *wv;    /* {E, n_head dk} {E, n_kv dk} {E, n_kv dv}; gated: see below */
+    /* {E, n_head dk} {E, n_kv dk} {E, n_kv dv}; gated: see below */
+    const struct sm_weight *wq, *wk, *wv;
     const struct sm_weight *bq, *bk, *bv, *bo;
     const struct sm_weight *q_norm, *k_norm; /* {dk} per head, before the rotation; or, with */
     bool norm_rows;                          /* norm_rows, {n_head dk} {n_kv dk} over all heads */

@@ -266,7 +266,12 @@ static smol_status run_wave(struct sm_graph *g, const struct sm_moe *m, struct s
 }
 
 /* acc += sigmoid(scale * x) * shared expert. */
-struct shared_job { struct sm_graph *g; const struct sm_moe *m; const struct sm_rows *in; const float *y; };
+struct shared_job {
+    struct sm_graph *g;
+    const struct sm_moe *m;
+    const struct sm_rows *in;
+    const float *y;
+};
 
 static void add_scaled_shared(void *arg, uint32_t t, unsigned worker)
 {

@@ -82,7 +82,9 @@ void sm_prefetch_add(struct sm_prefetch *a, uint32_t i, const struct sm_moe *moe
         const uint32_t n = w->n_out - r < 8 ? w->n_out - r : 8;
         for (uint32_t j = 0; j < n; j++) {
             if (w->x8) sm_x8_decode_row(w->type, w->data, r + j, w->n_in, row);
-            else sm_decode_row(w->type, w->data + (r + j) * sm_row_bytes(w->type, w->n_in), row, w->n_in);
+            else
+                sm_decode_row(w->type, w->data + (r + j) * sm_row_bytes(w->type, w->n_in), row,
+                              w->n_in);
             sm_encode_row(ROUTER_TYPE, row, a->n_embd, NULL, a->rows + j * row_bytes);
         }
         sm_x8_pack(ROUTER_TYPE, out + r / 8 * group, a->rows, row_bytes, n, a->n_embd);
@@ -207,7 +209,8 @@ static void predict(struct sm_graph *g, uint32_t first, uint32_t row0)
             g->kern->add(a->logits[i], sm_floats_of(moe->router_b), r->n_expert);
         q->row = row0 + distance[i];
         q->n = r->n_used < SM_PREFETCH_RANKS ? r->n_used : SM_PREFETCH_RANKS;
-        const struct sm_route_view view = {sm_pager_held(g->store, pool), sm_pager_range(g->store, pool)};
+        const struct sm_route_view view = {sm_pager_held(g->store, pool),
+                                           sm_pager_range(g->store, pool)};
         q->n = sm_route_rank(g->kern, r, view, a->logits[i], q->id, q->n);
         if (g->trace) sm_trace_ahead(g->trace, pool, distance[i] + 1, q->id, q->n);
         ask(g, pool, q);

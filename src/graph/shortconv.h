@@ -7,7 +7,8 @@
 #include "graph/graph.h"
 
 struct sm_shortconv {
-    uint32_t n, taps;               /* channels E; taps 2 .. SM_MAX_TAPS, the last meets the present input */
+    /* channels E; taps 2 .. SM_MAX_TAPS, the last meets the present input */
+    uint32_t n, taps;
     const struct sm_weight *wi;     /* {E, 3 E}: input gate b, output gate c, values */
     const struct sm_weight *kernel; /* F32 {taps, E} */
     const struct sm_weight *wo;     /* {E, E} */

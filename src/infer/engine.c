@@ -52,7 +52,8 @@ static smol_status read_drafts(struct sm_engine *e, const smol_params *p, smol_e
     if (p->draft < SMOL_DRAFT_OFF || p->draft > SMOL_DRAFT_AUTO || !(p->draft_oracle >= 0) ||
         p->draft_oracle > 1)
         return SM_FAIL(err, ARG, "unknown kind of draft %d", (int)p->draft);
-    if (pool_lever && (p->draft == SMOL_DRAFT_LOOKUP || p->draft == SMOL_DRAFT_MTP || p->draft_oracle > 0))
+    if (pool_lever &&
+        (p->draft == SMOL_DRAFT_LOOKUP || p->draft == SMOL_DRAFT_MTP || p->draft_oracle > 0))
         return SM_FAIL(err, ARG, "route-bias, route-swap and route-drop choose by what is in the pool, "
                                  "which drafts would change: use one or the other");
     e->draft_kind = pool_lever ? SMOL_DRAFT_OFF : p->draft;

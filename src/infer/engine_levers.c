@@ -18,7 +18,8 @@ smol_status sm_engine_set_levers(struct sm_engine *e, const smol_params *p, smol
         .drop = p->route_drop, .drop_keep = p->route_drop_keep};
     struct sm_hparams *hp = &e->model->hp;
     if (p->experts_used > hp->n_used)
-        return SM_FAIL(err, ARG, "%u experts per token: this model uses %u", p->experts_used, hp->n_used);
+        return SM_FAIL(err, ARG, "%u experts per token: this model uses %u", p->experts_used,
+                       hp->n_used);
     if (p->experts_used && p->experts_used < hp->n_used) {
         (void)snprintf(e->lever_text[0], sizeof e->lever_text[0], "experts-used %u of %u",
                        p->experts_used, hp->n_used);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* One decoding step of this model on made-up weights: the same products in the same dispatches, so that
- * what a step costs besides reading weights (wakeups, barriers, quantising, small matrices) is in it. */
+/* One decoding step of this model on made-up weights: the same products in the same dispatches, so
+ * that what a step costs besides reading weights (wakeups, barriers, quantising, small matrices) is
+ * in it. */
 #include "infer/measure.h"
 
 #include "graph/graph.h"
@@ -142,7 +143,8 @@ static double run_experts(struct step *s, const struct sm_pool_info *info)
     sm_graph_for(&s->g, k, hidden_row, &j);
     y = s->y;
     for (uint32_t i = 0; i < k; i++, y += sm_pad8(info->down.n_out))
-        p[i] = product(s, info->down.type, info->down.x8, info->down.n_in, info->down.n_out, i, &acts[i], y);
+        p[i] = product(s, info->down.type, info->down.x8, info->down.n_in, info->down.n_out, i,
+                       &acts[i], y);
     sm_graph_products(&s->g, p, k);
     for (uint32_t i = 0; i < k; i++) s->g.kern->axpy(s->sum, 0.001f, p[i].y, info->down.n_out);
     return (double)(sm_now_ns() - start) * (double)s->n_used / (double)k;
@@ -155,7 +157,8 @@ static double run_step(struct step *s)
     double dense = 0, experts = 0;
     uint64_t all = 0, seen = 0, done = 0; /* bytes: of all weights, of those measured, really used */
     uint32_t pools = 0;
-    for (const struct sm_weight *w = sm_store_next(s->g.store, NULL); w; w = sm_store_next(s->g.store, w)) {
+    const struct sm_store *store = s->g.store;
+    for (const struct sm_weight *w = sm_store_next(store, NULL); w; w = sm_store_next(store, w)) {
         if (w->home == SM_HOME_BY_ROW) continue;
         const uint64_t bytes = matrix_bytes(w->type, w->x8, w->n_out, w->n_in);
         all += bytes;
@@ -178,7 +181,8 @@ static double run_step(struct step *s)
 static bool measure_shapes(struct step *s)
 {
     uint64_t largest = 0;
-    for (const struct sm_weight *w = sm_store_next(s->g.store, NULL); w; w = sm_store_next(s->g.store, w)) {
+    const struct sm_store *store = s->g.store;
+    for (const struct sm_weight *w = sm_store_next(store, NULL); w; w = sm_store_next(store, w)) {
         if (w->home == SM_HOME_BY_ROW) continue;
         if (w->n_in > s->widest) s->widest = w->n_in;
         if (sm_pad8(w->n_out) > s->most_out) s->most_out = sm_pad8(w->n_out);
@@ -216,7 +220,8 @@ double sm_measure_step(const struct sm_kern *k, struct sm_pool *pool, struct sm_
     memset(s.w, 0x11, s.w_bytes); /* small numbers in every format, none of them subnormal */
     for (size_t i = 0; i < (size_t)s.n_used * s.widest; i++) s.in.x[i] = (float)(i % 17) - 8;
     (void)run_step(&s); /* wakes cores */
-    for (const uint64_t start = sm_now_ns(); n < MAX_PASSES && sm_now_ns() - start < LONG_ENOUGH_NS; n++)
+    const uint64_t start = sm_now_ns();
+    for (; n < MAX_PASSES && sm_now_ns() - start < LONG_ENOUGH_NS; n++)
         ns += run_step(&s);
     sm_mem_free(block, bytes);
     return n ? ns / n * 1e-3 : 0;

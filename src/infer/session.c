@@ -131,7 +131,8 @@ smol_status sm_session_append(struct sm_session *s, int32_t token, smol_error *e
     const uint64_t start = sm_now_ns();
     sm_session_settle(s);
     SM_TRY(check_tokens(s, &token, 1, err));
-    if (s->n >= e->plan.ctx) return SM_FAIL(err, LIMIT, "the context of %u tokens is full", e->plan.ctx);
+    if (s->n >= e->plan.ctx)
+        return SM_FAIL(err, LIMIT, "the context of %u tokens is full", e->plan.ctx);
     s->have_logits = false;
     SM_TRY(run(s, &token, 1, true, err));
     e->tokens[s->n++] = token;
@@ -228,7 +229,8 @@ smol_status sm_session_feed(struct sm_session *s, int32_t token, uint32_t room, 
     }
     settle(s, s->n_right == s->n_tried);
     SM_TRY(check_tokens(s, &token, 1, err));
-    if (s->n >= e->plan.ctx) return SM_FAIL(err, LIMIT, "the context of %u tokens is full", e->plan.ctx);
+    if (s->n >= e->plan.ctx)
+        return SM_FAIL(err, LIMIT, "the context of %u tokens is full", e->plan.ctx);
     s->tried[0] = e->tokens[s->n] = token;
     s->have_logits = false;
     SM_TRY(propose(s, room, s->tried + 1, &n, err));

@@ -17,7 +17,8 @@ static smol_status read_keys(struct sm_bind *b)
     SM_TRY(sm_key_f64(b, "kda.gate_lower_bound", -1e3, 0, &bound));
     SM_TRY(sm_gguf_bool(b->g, sm_key_name(b, "kda.safe_gate", key), &safe, &found, b->err));
     if (!safe || !(bound < 0))
-        return SM_FAIL(b->err, UNSUPPORTED, "recurrent blocks without a bounded decay are not supported");
+        return SM_FAIL(b->err, UNSUPPORTED,
+                       "recurrent blocks without a bounded decay are not supported");
     if (hp->delta.dk % 8)
         return SM_FAIL(b->err, UNSUPPORTED, "recurrent heads of %u channels are not supported",
                        hp->delta.dk);

@@ -58,7 +58,8 @@ static smol_status run_policy(const struct sm_trace_data *d, const struct sm_tra
         const float *score = l->score + (size_t)t * n;
         const struct sm_choice c = choice_of(d, l, sm_policy_range(&p));
         /* a pool with room for all has nothing for levers to look at */
-        const uint32_t left = sm_choose(&c, &how->lever, how->n_slots < n ? p.held : NULL, score, ids, k);
+        const uint8_t *held = how->n_slots < n ? p.held : NULL;
+        const uint32_t left = sm_choose(&c, &how->lever, held, score, ids, k);
         look_back(d, l, t, p.held, ids, left, sum);
         if (how->lever.bias_range) sm_policy_add_range(&p, sm_choice_range(&c, score));
         sum->uses += left;

@@ -381,7 +381,8 @@ out:
 
 const struct sm_weight *sm_store_next(const struct sm_store *s, const struct sm_weight *w)
 {
-    const struct sm_weight_node *n = w ? ((const struct sm_weight_node *)(const void *)w)->next : s->first;
+    const struct sm_weight_node *n =
+        w ? ((const struct sm_weight_node *)(const void *)w)->next : s->first;
     return n ? &n->w : NULL;
 }
 

@@ -9,7 +9,8 @@
 
 /* Parameters as the options say; progress bars on stderr, Ctrl-C sets the cancel flag. */
 void sm_model_params(const struct sm_options *o, smol_params *p);
-/* --threads, but no more than there are cores, with a note: the others would only wait. 0: not given. */
+/* --threads, but no more than there are cores, with a note: the others would only wait. 0: not
+ * given. */
 unsigned sm_threads_of(const struct sm_options *o);
 /* Begin with the experts that earlier runs of this model used most, and let sm_write_stats add what
  * this run used (unless --no-learn). For commands that answer; measurements must repeat. */
