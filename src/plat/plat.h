@@ -54,8 +54,8 @@ SM_NODISCARD smol_status sm_file_replace(const char *path, const void *data, siz
 /* Compute threads. The caller is worker 0; n - 1 threads are started. Started threads are pinned,
  * one to a core, when n is the number of allowed cores, and so is the caller (the thread that makes
  * the pool, until it frees it); with fewer threads they are kept on the n largest cores where cores
- * differ, and the caller's own mask is left alone. They spin briefly between jobs (not when n
- * exceeds the cores), then sleep. n: 1 to 64, else ARG. */
+ * differ, and the caller's own mask is left alone. They spin briefly between jobs (not on a
+ * single core), then sleep. With more threads than cores they take turns. n: 1 to 64, else ARG. */
 struct sm_pool;
 SM_NODISCARD smol_status sm_pool_new(struct sm_pool **out, unsigned n_threads, smol_error *err);
 void sm_pool_free(struct sm_pool *p);

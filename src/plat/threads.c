@@ -21,7 +21,7 @@
 /* Longer than the gaps between the steps of one layer (1-10 us) and than the wake of a sleeping
  * core (50-80 us in a virtual machine: sleeps would breed sleeps), shorter than any read. */
 #define SPIN_NS 100000u
-/* With more threads than cores the one waited for may not be running: let it, a few times. */
+/* On a single core the one waited for is not running: let it, a few times. */
 #define YIELDS 4u
 
 struct gate {
@@ -49,8 +49,8 @@ struct sm_pool {
     _Alignas(SM_ALIGN) sm_job_fn fn; /* written before the job is opened, read after it was joined */
     void *arg;
     bool quit;
-    bool spin;        /* a core for each worker */
-    unsigned n_woken; /* at most so many sleepers are woken for a job */
+    bool spin;         /* another core can finish what is waited for */
+    unsigned n_useful; /* workers that can run beside the caller at the same time */
     bool placed; /* the caller has one of them */
     pthread_t caller;
     unsigned n;
@@ -80,10 +80,10 @@ static void gate_sleep(struct gate *g, unsigned old)
     atomic_fetch_sub(&g->sleepers, 1);
 }
 
-static void gate_set(struct gate *g, unsigned value, unsigned n_woken)
+static void gate_set(struct gate *g, unsigned value)
 {
     atomic_store(&g->word, value);
-    if (atomic_load(&g->sleepers)) sm_word_wake(&g->word, n_woken);
+    if (atomic_load(&g->sleepers)) sm_word_wake(&g->word, MAX_WORKERS);
 }
 
 /* Returns when the word is no longer `old`. */
@@ -108,6 +108,28 @@ static void gate_wait(struct gate *g, unsigned old, bool spin)
 
 /* ---- the pool ------------------------------------------------------------------------------- */
 
+/* Workers that do not sleep; the woken count as sleepers until they run. */
+static unsigned awake(struct sm_pool *p)
+{
+    return p->n - 1 - atomic_load(&p->job.sleepers);
+}
+
+/* As gate_set, but no more are woken than can run beside the caller: with more threads than cores they
+ * would take the cores from one another. */
+static void give_out(struct sm_pool *p, unsigned number)
+{
+    atomic_store(&p->job.word, number);
+    const unsigned n = awake(p);
+    if (n < p->n_useful && n < p->n - 1) sm_word_wake(&p->job.word, p->n_useful - n);
+}
+
+/* Workers that are too many to run at once do not spin. */
+static void await_job(struct sm_pool *p, unsigned last)
+{
+    if (awake(p) <= p->n_useful) gate_wait(&p->job, last, p->spin);
+    else gate_sleep(&p->job, last);
+}
+
 /* False: the job is closed, or another one has begun, which job.word will say in a moment. */
 static bool join_job(struct sm_pool *p, unsigned number)
 {
@@ -124,13 +146,13 @@ static void worker_main(void *arg)
     struct sm_pool *p = w->pool;
     sm_cpu_float_mode();
     for (unsigned last = 0;;) {
-        gate_wait(&p->job, last, p->spin);
+        await_job(p, last);
         last = atomic_load_explicit(&p->job.word, memory_order_acquire);
         if (p->quit) return;
         if (!join_job(p, last)) continue;
         p->fn(p->arg, w->index, p->n);
         const unsigned v = atomic_fetch_sub(&p->joined, 1);
-        if (!(v & OPEN) && (v & COUNT_MASK) == 1) gate_set(&p->done, last, 1);
+        if (!(v & OPEN) && (v & COUNT_MASK) == 1) gate_set(&p->done, last);
     }
 }
 
@@ -144,10 +166,11 @@ smol_status sm_pool_new(struct sm_pool **out, unsigned n_threads, smol_error *er
     struct sm_pool *p = sm_mem_new(sizeof *p);
     if (!p) return SM_FAIL(err, NOMEM, "no memory for %u threads", n_threads);
     sm_cpu_float_mode(); /* the caller is worker 0 */
-    p->n = p->n_started = 1;
+    p->n = n_threads;
+    p->n_started = 1;
     const unsigned cores = sm_cores_allowed();
-    p->spin = n_threads <= cores;
-    p->n_woken = p->spin ? n_threads - 1 : cores > 1 ? cores - 1 : 1;
+    p->spin = cores > 1;
+    p->n_useful = n_threads <= cores ? n_threads - 1 : cores > 1 ? cores - 1 : 1;
     for (unsigned i = 1; i < n_threads; i++) {
         struct worker *w = &p->worker[i];
         char name[16];
@@ -159,7 +182,6 @@ smol_status sm_pool_new(struct sm_pool **out, unsigned n_threads, smol_error *er
     }
     p->caller = pthread_self();
     p->placed = sm_caller_place(n_threads);
-    p->n = n_threads; /* read by the workers after the first job is given out */
     *out = p;
     return SMOL_OK;
 out:
@@ -171,7 +193,7 @@ void sm_pool_free(struct sm_pool *p)
 {
     if (!p) return;
     p->quit = true;
-    gate_set(&p->job, atomic_load(&p->job.word) + 1, MAX_WORKERS);
+    gate_set(&p->job, atomic_load(&p->job.word) + 1);
     for (unsigned i = 1; i < p->n_started; i++) sm_thread_join(p->worker[i].thread);
     if (p->placed) sm_caller_release(pthread_equal(p->caller, pthread_self()));
     sm_mem_free(p, sizeof *p);
@@ -191,7 +213,7 @@ void sm_pool_run(struct sm_pool *p, sm_job_fn fn, void *arg)
     p->fn = fn;
     p->arg = arg;
     atomic_store(&p->joined, number << NUMBER_SHIFT | OPEN);
-    gate_set(&p->job, number, p->n_woken);
+    give_out(p, number);
     fn(arg, 0, p->n);
     if (atomic_fetch_and(&p->joined, ~OPEN) & COUNT_MASK) gate_wait(&p->done, finished, p->spin);
 }
