@@ -48,7 +48,7 @@ struct sm_pool {
     _Alignas(SM_ALIGN) atomic_uint joined;
     _Alignas(SM_ALIGN) sm_job_fn fn; /* written before the job is opened, read after it was joined */
     void *arg;
-    bool quit;
+    atomic_bool quit; /* set before the last change of job.word */
     bool spin;         /* another core can finish what is waited for */
     unsigned n_useful; /* workers that can run beside the caller at the same time */
     bool placed; /* the caller has one of them */
@@ -148,7 +148,7 @@ static void worker_main(void *arg)
     for (unsigned last = 0;;) {
         await_job(p, last);
         last = atomic_load_explicit(&p->job.word, memory_order_acquire);
-        if (p->quit) return;
+        if (atomic_load_explicit(&p->quit, memory_order_relaxed)) return;
         if (!join_job(p, last)) continue;
         p->fn(p->arg, w->index, p->n);
         const unsigned v = atomic_fetch_sub(&p->joined, 1);
@@ -192,7 +192,7 @@ out:
 void sm_pool_free(struct sm_pool *p)
 {
     if (!p) return;
-    p->quit = true;
+    atomic_store_explicit(&p->quit, true, memory_order_relaxed);
     gate_set(&p->job, atomic_load(&p->job.word) + 1);
     for (unsigned i = 1; i < p->n_started; i++) sm_thread_join(p->worker[i].thread);
     if (p->placed) sm_caller_release(pthread_equal(p->caller, pthread_self()));
