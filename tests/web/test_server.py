@@ -296,6 +296,8 @@ def test_bodies(s):
                        ("a huge number", b'{"seed":1' + b"0" * 400 + b"}"),
                        ("something behind it", b'{"messages":[]} x')):
         refused("refused: " + name, s.post(path, body), 400)
+    r = s.post(path, b'{"messages":[{"role":"user","content":"a\\u0000b"}]}')
+    tap.ok("U+0000" in error_of(r).get("message", ""), "a NUL is called that", r.text)
     r = s.post(path, b'{"messages":[' + b"[],[]," * 100000 + b"[]]}")
     tap.ok(r.status in (400, 413) and error_of(r), "a small body that makes a big tree", r.text)
     try:

@@ -339,6 +339,10 @@ static bool read_root(struct sm_request *r, const char *body, size_t n, struct s
         if (json_error_code(&at) == json_error_out_of_memory || !at.text[0])
             return sm_refuse(e, 413, "too_complex", NULL,
                              "the JSON of this request is too complex");
+        if (json_error_code(&at) == json_error_null_character)
+            return sm_refuse(e, 400, "invalid_json", NULL,
+                             "line %d, column %d: a text must not hold the character U+0000",
+                             at.line, at.column);
         char text[161];
         (void)snprintf(text, sizeof text, "%s", at.text);
         for (char *c = text; *c; c++) /* may quote what was sent */
