@@ -14,6 +14,25 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from tap import MODEL, ROOT, Tap, smol_argument, thinking_model, until  # noqa: E402,F401
 
 
+ON = {"logit_bias": {"1": -100, "4": -100}}  # no end: exact numbers of tokens
+SLOW = ["--pool", "5", "--flash-limit", "4"]
+
+
+def error_of(r):
+    return (r.json or {}).get("error") or {}
+
+
+def refused(tap, name, r, status, param=None, code=None):
+    """One point: a refusal with this status, and an error object that says what."""
+    e = error_of(r)
+    good = r.status == status and bool(e.get("message")) and e.get("type") and "code" in e
+    if param is not None:
+        good = good and e.get("param") == param
+    if code is not None:
+        good = good and e.get("code") == code
+    tap.ok(good, name, f"{r.status} {r.text[:300]}")
+
+
 class Server:
     """smol serve on a port of the system's choice; a context that ends it."""
 
