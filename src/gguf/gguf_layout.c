@@ -3,6 +3,7 @@
  * a tensor that does not begin where the one before it ends betrays a type of another size: a
  * fork's type under the same id, or a broken writer. Any order of the records is fine. */
 #include "base/mem.h"
+#include "base/sort.h"
 #include "gguf/gguf_int.h"
 #include "quant/quant.h"
 
@@ -19,32 +20,10 @@ static uint64_t fork_bytes(const struct sm_tensor_info *t)
     return bytes;
 }
 
-static bool before(const struct sm_gguf *g, uint32_t a, uint32_t b)
+static bool by_offset(const void *arg, uint32_t a, uint32_t b)
 {
+    const struct sm_gguf *g = arg;
     return g->tensor[a].at < g->tensor[b].at;
-}
-
-static void sift_down(const struct sm_gguf *g, uint32_t *v, size_t root, size_t n)
-{
-    for (size_t child; (child = 2 * root + 1) < n; root = child) {
-        if (child + 1 < n && before(g, v[child], v[child + 1])) child++;
-        if (!before(g, v[root], v[child])) return;
-        const uint32_t t = v[root];
-        v[root] = v[child];
-        v[child] = t;
-    }
-}
-
-/* Heap sort: no extra memory, no bad case. */
-static void sort_by_offset(const struct sm_gguf *g, uint32_t *v, size_t n)
-{
-    for (size_t i = n / 2; i-- > 0;) sift_down(g, v, i, n);
-    for (size_t i = n; i-- > 1;) {
-        const uint32_t t = v[0];
-        v[0] = v[i];
-        v[i] = t;
-        sift_down(g, v, 0, i);
-    }
 }
 
 static smol_status fork_variant(const struct sm_tensor_info *t, uint64_t found, smol_error *err)
@@ -125,7 +104,7 @@ smol_status sm_gguf_check_layout(const struct sm_gguf *g, uint64_t file_bytes, s
     SM_TRY(sm_gguf_alloc(&p, n * sizeof(uint32_t), err));
     uint32_t *order = p;
     for (size_t i = 0; i < n; i++) order[i] = (uint32_t)i;
-    sort_by_offset(g, order, n);
+    sm_sort_u32(order, n, by_offset, g);
     const smol_status st = check_order(g, order, file_bytes, err);
     sm_mem_free(order, n * sizeof *order);
     return st;

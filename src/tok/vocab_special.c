@@ -2,6 +2,7 @@
 #include "tok/vocab.h"
 
 #include "base/mem.h"
+#include "base/sort.h"
 
 #include <stdlib.h>
 
@@ -135,35 +136,13 @@ static bool is_special(const struct sm_tok *t, uint32_t id)
            t->start[id + 1] > t->start[id];
 }
 
-static bool before(const struct sm_tok *t, uint32_t a, uint32_t b)
+static bool by_text(const void *arg, uint32_t a, uint32_t b)
 {
+    const struct sm_tok *t = arg;
     uint32_t na, nb;
     const char *pa = sm_vocab_text(t, a, &na), *pb = sm_vocab_text(t, b, &nb);
     const int order = memcmp(pa, pb, na < nb ? na : nb);
     return order != 0 ? order < 0 : na < nb;
-}
-
-/* Heap sort: no recursion, no extra memory, and the order needs the texts. */
-static void sift(const struct sm_tok *t, uint32_t *v, size_t root, size_t n)
-{
-    for (size_t child; (child = 2 * root + 1) < n; root = child) {
-        if (child + 1 < n && before(t, v[child], v[child + 1])) child++;
-        if (!before(t, v[root], v[child])) return;
-        const uint32_t swap = v[root];
-        v[root] = v[child];
-        v[child] = swap;
-    }
-}
-
-static void sort_by_text(const struct sm_tok *t, uint32_t *v, size_t n)
-{
-    for (size_t i = n / 2; i-- > 0;) sift(t, v, i, n);
-    for (size_t last = n; last-- > 1;) {
-        const uint32_t swap = v[0];
-        v[0] = v[last];
-        v[last] = swap;
-        sift(t, v, 0, last);
-    }
 }
 
 static smol_status list_special(struct sm_tok *t, smol_error *err)
@@ -175,7 +154,7 @@ static smol_status list_special(struct sm_tok *t, smol_error *err)
     if (st != SMOL_OK) return st;
     for (uint32_t id = 0; id < t->n_vocab; id++)
         if (is_special(t, id)) t->special[n++] = id;
-    sort_by_text(t, t->special, n);
+    sm_sort_u32(t->special, n, by_text, t);
     for (uint32_t i = n; i-- > 0;) /* 1 + index of the first text with a byte, 0: none */
         t->special_first[(uint8_t)t->text[t->start[t->special[i]]]] = i + 1;
     uint32_t next = n; /* then the first index at or behind the byte */

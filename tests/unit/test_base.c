@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Status, memory, arena, text, log, and half precision against a slow exact reference. */
+/* Status, memory, arena, text, log, sorting, and half precision against a slow exact reference. */
 #include "tap.h"
 
 #include "base/bits.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/sort.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -12,8 +13,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* ---- status -----------------------------------------------------------------------------------
- */
+/* ---- status ---------------------------------------------------------------------------------- */
 
 static void test_status(void)
 {
@@ -56,8 +56,7 @@ static void test_status(void)
     TAP_IS_STR(smol_status_text((smol_status)99), "unknown status", "unknown code");
 }
 
-/* ---- memory -------------------------------------------------------------------------------------
- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static bool all_zero(const uint8_t *p, size_t n)
 {
@@ -283,9 +282,37 @@ static void test_loads(void)
            "bit casts");
 }
 
+/* ---- sorting --------------------------------------------------------------------------------- */
+
+static bool by_key(const void *arg, uint32_t a, uint32_t b)
+{
+    const uint32_t *key = arg;
+    return key[a] < key[b];
+}
+
+/* Every length up to 64: each number once, keys ascending; few keys, so that many are equal. */
+static void test_sort(void)
+{
+    unsigned wrong = 0;
+    for (size_t n = 0; n <= 64; n++) {
+        uint32_t key[64], v[64], seen[64] = {0};
+        for (uint32_t i = 0; i < n; i++) {
+            key[i] = (uint32_t)tap_random_below(n % 2 ? 5 : 1000);
+            v[i] = i;
+        }
+        sm_sort_u32(v, n, by_key, key);
+        for (size_t i = 0; i < n; i++) {
+            wrong += v[i] >= n || seen[v[i]]++;
+            wrong += i > 0 && key[v[i - 1]] > key[v[i]];
+        }
+    }
+    TAP_OK(wrong == 0, "sorted by keys elsewhere: %u wrong", wrong);
+}
+
 int main(int argc, char **argv)
 {
     tap_init(argc, argv);
+    test_sort();
     test_status();
     test_memory();
     test_arena();
