@@ -23,9 +23,9 @@ struct sm_attend_split {
 /* As few items as keep all workers busy; the cut cannot change a bit. */
 struct sm_attend_split sm_attend_cut(const struct sm_graph *g, const struct sm_attend *a,
                                      uint32_t n_tok);
-/* Up to SM_ATTN_TOK neighbouring tokens (one when the cache is a ring), whose keys and values are in
- * the cache already. q: first query head of the first token, heads ldq floats apart, tokens tok_q;
- * out: dv floats a query head, ldo apart, tokens tok_out. */
+/* Up to SM_ATTN_TOK neighbouring tokens (one when the cache is a ring), whose keys and values are
+ * in the cache already. q: first query head of the first token, heads ldq floats apart, tokens
+ * tok_q; out: dv floats a query head, ldo apart, tokens tok_out. */
 struct sm_attend_rows {
     uint32_t pos, n_tok; /* position of the first token */
     const float *q;

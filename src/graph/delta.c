@@ -63,7 +63,7 @@ static float *token_row(const struct job *j, uint32_t t)
     return j->rows + (size_t)(j->d->taps - 1 + t) * j->map.all;
 }
 
-/* ---- projections ------------------------------------------------------------------------------ */
+/* ---- projections ----------------------------------------------------------------------------- */
 
 static void project(struct job *j, struct sm_rows *in)
 {
@@ -81,7 +81,7 @@ static void project(struct job *j, struct sm_rows *in)
     sm_graph_products(j->g, p, n);
 }
 
-/* ---- convolution ------------------------------------------------------------------------------- */
+/* ---- convolution ----------------------------------------------------------------------------- */
 
 #define CONV_BLOCK 256u
 
@@ -130,7 +130,7 @@ static void shift_history(struct job *j)
         memcpy(j->st->conv + i * n, j->rows + (j->n_tok + i) * j->map.all, n * sizeof(float));
 }
 
-/* ---- gates and norms of a token ---------------------------------------------------------------- */
+/* ---- gates and norms of a token -------------------------------------------------------------- */
 
 /* x = x / sqrt(sum of squares + eps) (times scale); returns the sum. */
 static float l2_norm(const struct sm_kern *k, float *x, uint32_t n, float eps, float scale)
@@ -170,7 +170,7 @@ static void prepare_token(void *arg, uint32_t t, unsigned worker)
     }
 }
 
-/* ---- the delta rule: one item is one tile of one head ------------------------------------------- */
+/* ---- the delta rule: one item is one tile of one head ---------------------------------------- */
 
 static void run_tile(void *arg, uint32_t item, unsigned worker)
 {

@@ -4,8 +4,8 @@
  * rows of one head passes all tokens of a batch while its state stays in cache.
  *
  * A batch that may have to be taken back is run with `hold`: the state is only read, the inputs of
- * its tokens are kept, and sm_delta_keep lets the first of them pass for good. The state itself is the
- * checkpoint, so no second copy exists. */
+ * its tokens are kept, and sm_delta_keep lets the first of them pass for good. The state itself is
+ * the checkpoint, so no second copy exists. */
 #ifndef SM_DELTA_H
 #define SM_DELTA_H
 

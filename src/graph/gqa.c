@@ -21,7 +21,7 @@ static struct row_map map_row(const struct sm_gqa *a)
 
 uint32_t sm_gqa_row(const struct sm_gqa *a) { return map_row(a).all; }
 
-/* ---- after the projection: bias, norm, rotation, store ---------------------------------------- */
+/* ---- after the projection: bias, norm, rotation, store --------------------------------------- */
 
 struct token_job {
     struct sm_graph *g;
@@ -79,7 +79,7 @@ static void finish_token(void *arg, uint32_t t, unsigned worker)
     if (!j->kv->ring) store_token(j, t);
 }
 
-/* ---- attention: an item is some tokens and some heads that share a key/value head --------------- */
+/* ---- attention: an item is some tokens and some heads that share a key/value head ------------ */
 
 static void attend(void *arg, uint32_t item, unsigned worker)
 {

@@ -73,7 +73,7 @@ static void finish_token(void *arg, uint32_t t, unsigned worker)
     sm_kv_store(k, j->kv, j->pos0 + t, 0, latent, NULL);
 }
 
-/* ---- the tokens in hand: queries into the latent space ---------------------------------------- */
+/* ---- the tokens in hand: queries into the latent space --------------------------------------- */
 
 static float *query_of(const struct mla_job *j, uint32_t t, uint32_t h)
 {

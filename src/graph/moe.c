@@ -33,8 +33,8 @@ static uint32_t n_chosen(const struct sm_graph *g, const struct sm_moe *m, uint3
     return n;
 }
 
-/* Route all tokens and tell the store, in their order. A lever looks at the logical pool, which every
- * token moves on: then one token after the other, as decoding would. */
+/* Route all tokens and tell the store, in their order. A lever looks at the logical pool, which
+ * every token moves on: then one token after the other, as decoding would. */
 static void route(struct sm_graph *g, const struct sm_moe *m, uint32_t n_tok)
 {
     const uint32_t k = m->router.n_used;
@@ -95,7 +95,7 @@ static unsigned act_block(const struct sm_expert_shape *s)
     return s->x8 ? sm_traits_of(s->type)->act_block : 0;
 }
 
-/* ---- one token --------------------------------------------------------------------------------- */
+/* ---- one token ------------------------------------------------------------------------------- */
 
 struct expert_set {
     unsigned n, item[SM_MAX_USED]; /* indices into the chosen list */
@@ -163,7 +163,7 @@ static smol_status run_token(struct sm_graph *g, const struct sm_moe *m, struct 
     return SMOL_OK;
 }
 
-/* ---- a wave of tokens --------------------------------------------------------------------------- */
+/* ---- a wave of tokens ------------------------------------------------------------------------ */
 
 /* Sort the uses (token, rank) by expert; returns the number of experts touched. */
 static unsigned sort_uses(struct sm_graph *g, const struct sm_moe *m, uint32_t n_tok)
@@ -283,7 +283,7 @@ static void add_scaled_shared(void *arg, uint32_t t, unsigned worker)
     j->g->kern->axpy(j->g->acc + at, scale, j->y + at, j->in->n);
 }
 
-/* ---- both ---------------------------------------------------------------------------------------- */
+/* ---- both ------------------------------------------------------------------------------------ */
 
 smol_status sm_moe_run(struct sm_graph *g, const struct sm_moe *m, struct sm_rows *in, float *y,
                        smol_error *err)

@@ -19,8 +19,9 @@ struct sm_moe {
     struct sm_ffn shared;
 };
 
-/* y [n_tok][E] = routed experts + shared expert, rows sm_pad8(E) apart; docs/arithmetic.md section 6.
- * Worker 0. IO or FORMAT when an expert cannot be read, NOMEM when the system has no memory left. */
+/* y [n_tok][E] = routed experts + shared expert, rows sm_pad8(E) apart; docs/arithmetic.md section
+ * 6. Worker 0. IO or FORMAT when an expert cannot be read, NOMEM when the system has no memory
+ * left. */
 SM_NODISCARD smol_status sm_moe_run(struct sm_graph *g, const struct sm_moe *m, struct sm_rows *in,
                                     float *y, smol_error *err);
 

@@ -91,11 +91,11 @@ void sm_prefetch_add(struct sm_prefetch *a, uint32_t i, const struct sm_moe *moe
     }
 }
 
-/* ---- judging ------------------------------------------------------------------------------------ */
+/* ---- judging --------------------------------------------------------------------------------- */
 
-/* The least share of right reads that is worth it. A wrong one delays others while the flash is busy,
- * and always costs the expert that made room: on tiny-moe with 16 slots, reading whatever was likely
- * at all (20 %) made 35 % more reads necessary. */
+/* The least share of right reads that is worth it. A wrong one delays others while the flash is
+ * busy, and always costs the expert that made room: on tiny-moe with 16 slots, reading whatever was
+ * likely at all (20 %) made 35 % more reads necessary. */
 static float least_worth(const struct sm_prefetch *a)
 {
     const float cost = WRONG_COST * a->busy, least = cost / (1 + cost);
@@ -150,7 +150,7 @@ static void judge(struct sm_prefetch *a, const struct sm_store *s, const struct 
     a->ns_spent = 0;
 }
 
-/* ---- predicting --------------------------------------------------------------------------------- */
+/* ---- predicting ------------------------------------------------------------------------------ */
 
 /* Ask for what a prediction promises, best first. */
 static void ask(struct sm_graph *g, uint32_t pool, struct sm_prefetch_guess *q)

@@ -6,10 +6,10 @@
  * layer the token's embedding stands in. What is missing is asked for as NEXT. A prediction cannot
  * touch an answer: it only moves reads.
  *
- * It adapts. For every distance and rank the share of missing candidates that were then used is kept
- * (decayed); a candidate is read when that share promises more than a wrong read would cost at the
- * present load of the flash, a distance is looked at when some rank of it is worth it, and everything
- * stops for a while when predictions cost more time than their reads can have saved. */
+ * It adapts. For every distance and rank the share of missing candidates that were then used is
+ * kept (decayed); a candidate is read when that share promises more than a wrong read would cost at
+ * the present load of the flash, a distance is looked at when some rank of it is worth it, and
+ * everything stops for a while when predictions cost more time than their reads can have saved. */
 #ifndef SM_PREFETCH_H
 #define SM_PREFETCH_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Logits to scores, and the chosen scores to weights. Which experts are chosen (top-k, groups, levers)
- * is store/choice.c, since replays of traces must choose alike without a model. */
+/* Logits to scores, and the chosen scores to weights. Which experts are chosen (top-k, groups,
+ * levers) is store/choice.c, since replays of traces must choose alike without a model. */
 #include "graph/route.h"
 #include "base/fmath.h"
 

@@ -23,18 +23,18 @@ struct sm_router {
     struct sm_lever lever;
 };
 
-/* What levers look at: the logical pool [n_expert] (NULL: everything is in RAM, they are off) and the
- * running mean of the range of the scores. */
+/* What levers look at: the logical pool [n_expert] (NULL: everything is in RAM, they are off) and
+ * the running mean of the range of the scores. */
 struct sm_route_view { const uint8_t *held; float range; };
 
-/* logits [n_expert] -> at most n_used ids in ascending order and their weights; returns how many, the
- * rest of both is filled with SM_NO_EXPERT and 0. `logits` is overwritten by the scores. Pure, any
- * thread. */
+/* logits [n_expert] -> at most n_used ids in ascending order and their weights; returns how many,
+ * the rest of both is filled with SM_NO_EXPERT and 0. `logits` is overwritten by the scores. Pure,
+ * any thread. */
 uint32_t sm_route(const struct sm_kern *k, const struct sm_router *r, struct sm_route_view view,
                   float *logits, uint16_t *ids, float *weights);
 
-/* The n <= n_used best of the same choice, best first; returns how many are left of them. `logits` is
- * overwritten. */
+/* The n <= n_used best of the same choice, best first; returns how many are left of them. `logits`
+ * is overwritten. */
 uint32_t sm_route_rank(const struct sm_kern *k, const struct sm_router *r, struct sm_route_view view,
                        float *logits, uint16_t *ids, uint32_t n);
 /* What the choice spans, of the scores that sm_route left behind. */

@@ -28,8 +28,8 @@ void sm_shortconv_layout(const struct sm_shortconv *c, struct sm_arena *a,
 /* Take the memory for batches of up to `cap` tokens that may be taken back. */
 void sm_shortconv_hold_layout(const struct sm_shortconv *c, struct sm_arena *a,
                               struct sm_shortconv_state *st, uint32_t cap);
-/* y = mixer(in) for the next in->n_tok tokens; a text begins with zeros remembered. hold: nothing is
- * remembered until sm_shortconv_keep says how many of the tokens stay. */
+/* y = mixer(in) for the next in->n_tok tokens; a text begins with zeros remembered. hold: nothing
+ * is remembered until sm_shortconv_keep says how many of the tokens stay. */
 void sm_shortconv_run(struct sm_graph *g, const struct sm_shortconv *c,
                       struct sm_shortconv_state *st, struct sm_rows *in, bool hold, float *y);
 void sm_shortconv_keep(const struct sm_shortconv *c, struct sm_shortconv_state *st, uint32_t n);

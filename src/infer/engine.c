@@ -24,7 +24,7 @@ static enum sm_kv_type kv_type_of(const smol_params *p)
     return SM_KV_F16;
 }
 
-/* ---- header: everything that is known before memory is planned --------------------------------- */
+/* ---- header: everything that is known before memory is planned ------------------------------- */
 
 smol_status sm_engine_declare(struct sm_engine *e, const smol_params *p, bool want_next,
                               smol_error *err)
@@ -44,8 +44,8 @@ smol_status sm_engine_declare(struct sm_engine *e, const smol_params *p, bool wa
     return sm_engine_set_levers(e, p, err);
 }
 
-/* Drafts, and what they need: logits of a whole batch. A lever that looks at the pool would see it as
- * the batch left it, wrong drafts included, not as plain steps do. */
+/* Drafts, and what they need: logits of a whole batch. A lever that looks at the pool would see it
+ * as the batch left it, wrong drafts included, not as plain steps do. */
 static smol_status read_drafts(struct sm_engine *e, const smol_params *p, smol_error *err)
 {
     const bool pool_lever = sm_engine_pool_lever(p);
@@ -133,7 +133,7 @@ smol_status sm_engine_context_cost(const char *path, const smol_params *p, smol_
     return st;
 }
 
-/* ---- allocation and reading ---------------------------------------------------------------------- */
+/* ---- allocation and reading ------------------------------------------------------------------ */
 
 static smol_status take_memory(struct sm_engine *e, smol_error *err)
 {

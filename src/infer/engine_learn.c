@@ -43,8 +43,8 @@ void sm_engine_drop_learned(struct sm_engine *e)
     e->learned = NULL;
 }
 
-/* The use of all experts beyond the n_slots most used of each layer. What a policy keeps is not quite
- * what a long view would keep: one miss in seven more was counted on the trained tiny-moe. */
+/* The use of all experts beyond the n_slots most used of each layer. What a policy keeps is not
+ * quite what a long view would keep: one miss in seven more was counted on the trained tiny-moe. */
 double sm_engine_miss_learned(void *arg, uint32_t n_slots)
 {
     const struct sm_engine *e = arg;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The plan of an opening: what the layers, the session and the store will need goes to store/plan.c,
- * which shares the budget out; then the device is measured and the same plan is made once more, with
- * a prediction. Dense weights that do not fit are streamed. Nothing but threads is made here. */
+/* The plan of an opening: what the layers, the session and the store will need goes to
+ * store/plan.c, which shares the budget out; then the device is measured and the same plan is made
+ * once more, with a prediction. Dense weights that do not fit are streamed. Nothing but threads is
+ * made here. */
 #include "infer/engine_int.h"
 #include "infer/measure.h"
 #include "infer/speculate.h"
@@ -105,8 +106,8 @@ static smol_status make_plan(struct sm_engine *e, const smol_params *p, struct s
     return sm_plan_make(&in, &e->plan, err);
 }
 
-/* The largest chunk whose scratch takes at most a tenth of the budget: every chunk of a prompt reads
- * all that is streamed. */
+/* The largest chunk whose scratch takes at most a tenth of the budget: every chunk of a prompt
+ * reads all that is streamed. */
 static uint32_t chunk_for_streaming(struct sm_engine *e, const smol_params *p)
 {
     uint32_t chunk = SM_PLAN_CHUNK_MAX;
@@ -117,8 +118,9 @@ static uint32_t chunk_for_streaming(struct sm_engine *e, const smol_params *p)
     return chunk;
 }
 
-/* The dense weights do not fit, with the smallest pool: as many as must are streamed. What that needs
- * itself (ring, larger read buffers) is known once they are chosen, so it takes a few rounds. */
+/* The dense weights do not fit, with the smallest pool: as many as must are streamed. What that
+ * needs itself (ring, larger read buffers) is known once they are chosen, so it takes a few
+ * rounds. */
 static smol_status stream_dense(struct sm_engine *e, const smol_params *p, smol_error *err)
 {
     const struct speeds unknown = {0};
@@ -221,7 +223,8 @@ smol_status sm_engine_make_plan(struct sm_engine *e, const smol_params *p, smol_
     smol_error refusal = {0};
     smol_status st;
     if (e->draft_kind == SMOL_DRAFT_AUTO && e->model->have_next) {
-        /* where experts are paged the block would take slots, and every guess would read its experts */
+        /* where experts are paged the block would take slots, and every guess would read its
+         * experts */
         if (make_plan(e, p, speeds, NULL) != SMOL_OK || !e->plan.experts_resident)
             SM_TRY(sm_engine_declare(e, p, false, err));
     }

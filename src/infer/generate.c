@@ -59,7 +59,8 @@ static uint32_t room_left(const smol_generation *g, size_t n)
     return left < UINT32_MAX ? (uint32_t)left : UINT32_MAX;
 }
 
-/* The loop. `record`, when it is not NULL, gets the ids of all tokens drawn; it has room for them. */
+/* The loop. `record`, when it is not NULL, gets the ids of all tokens drawn; it has room for
+ * them. */
 static smol_status write_answer(struct sm_session *s, struct sm_sampler *sampler,
                                 const smol_generation *g, int32_t *record, smol_outcome *out,
                                 smol_error *err)

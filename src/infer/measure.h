@@ -9,9 +9,9 @@
 #include "plat/plat.h"
 #include "store/store.h"
 
-/* Microseconds that the products of one decoding step take with everything in RAM, from the declared
- * weights of `store` and n_used experts of each pool; their values are made up, of max_bytes at most.
- * Large models are measured in part. 0 when there is no memory for it. */
+/* Microseconds that the products of one decoding step take with everything in RAM, from the
+ * declared weights of `store` and n_used experts of each pool; their values are made up, of
+ * max_bytes at most. Large models are measured in part. 0 when there is no memory for it. */
 double sm_measure_step(const struct sm_kern *k, struct sm_pool *pool, struct sm_store *store,
                        uint32_t n_used, uint64_t max_bytes);
 

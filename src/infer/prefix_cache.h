@@ -7,10 +7,11 @@
 
 #include "infer/session.h"
 
-/* If a state in `folder` shares at least SM_PREFIX_LEAST more tokens of the beginning of the list than
- * the session does, load the longest such; of a recurrent model only one that is all beginning.
- * *n: tokens that the session shares with the list afterwards. What cannot be used is left alone; an
- * error means that the best one was damaged, and the session is as it was or empty. */
+/* If a state in `folder` shares at least SM_PREFIX_LEAST more tokens of the beginning of the
+ * list than the session does, load the longest such; of a recurrent model only one that is all
+ * beginning. *n: tokens that the session shares with the list afterwards. What cannot be used is
+ * left alone; an error means that the best one was damaged, and the session is as it was or
+ * empty. */
 SM_NODISCARD smol_status sm_prefix_restore(struct sm_session *s, const char *folder,
                                            const int32_t *tokens, size_t n_tokens, size_t *n,
                                            smol_error *err);

@@ -61,7 +61,8 @@ static void keep_copy(struct sm_session *s)
     s->have_copy = true;
 }
 
-/* sm_engine_run of the tokens that follow; after a failure the session holds what it can vouch for. */
+/* sm_engine_run of the tokens that follow; after a failure the session holds what it can vouch
+ * for. */
 static smol_status run(struct sm_session *s, const int32_t *tokens, uint32_t n, bool want_logits,
                        smol_error *err)
 {
@@ -148,7 +149,7 @@ const float *sm_session_logits(const struct sm_session *s)
     return s->have_logits ? e->graph.logits + (size_t)s->row * sm_pad8(e->model->hp.n_vocab) : NULL;
 }
 
-/* ---- drafts ------------------------------------------------------------------------------------ */
+/* ---- drafts ---------------------------------------------------------------------------------- */
 
 static void settle(struct sm_session *s, bool ended)
 {
@@ -175,7 +176,8 @@ static uint32_t ask_oracle(struct sm_session *s, uint32_t n, int32_t *out)
     return n;
 }
 
-/* What followed the last place where the text went as it does now; repeats of short periods go on. */
+/* What followed the last place where the text went as it does now; repeats of short periods go
+ * on. */
 static uint32_t copy_behind(const struct sm_engine *e, uint32_t at, uint32_t n_text, uint32_t n,
                             int32_t *out)
 {

@@ -10,8 +10,8 @@ struct sm_session {
     uint32_t n;       /* tokens read: e->tokens[0 .. n-1] */
     bool have_logits; /* row `row` of e->graph.logits is the one behind token n - 1 */
     uint32_t row;
-    /* The batch of the last sm_session_feed: tried[0] was given, the others are drafts, of which the
-     * first n_right - 1 turned out right and became part of the text. */
+    /* The batch of the last sm_session_feed: tried[0] was given, the others are drafts, of which
+     * the first n_right - 1 turned out right and became part of the text. */
     int32_t tried[SM_DRAFT_MAX + 1];
     uint32_t n_tried, n_right;
     struct sm_draft_choice choice;
@@ -38,9 +38,9 @@ void sm_session_clear(struct sm_session *s);
 SM_NODISCARD smol_status sm_session_sync(struct sm_session *s, const int32_t *tokens, size_t n,
                                          smol_error *err);
 SM_NODISCARD smol_status sm_session_append(struct sm_session *s, int32_t token, smol_error *err);
-/* As append, with drafts behind the token: up to `room` of them, checked in one pass. When the token
- * is the draft that follows, its logits are there already. Token by token the logits are the same
- * bits as with append. */
+/* As append, with drafts behind the token: up to `room` of them, checked in one pass. When the
+ * token is the draft that follows, its logits are there already. Token by token the logits are the
+ * same bits as with append. */
 SM_NODISCARD smol_status sm_session_feed(struct sm_session *s, int32_t token, uint32_t room,
                                          smol_error *err);
 /* Logits behind the last token, NULL when there are none. */

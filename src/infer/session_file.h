@@ -15,8 +15,8 @@
 SM_NODISCARD smol_status sm_session_save(struct sm_session *s, const char *path, smol_error *err);
 SM_NODISCARD smol_status sm_session_load(struct sm_session *s, const char *path, smol_error *err);
 
-/* A number for the model's file, its header, its length and samples of its data, and for the levers on
- * routing, which change what positions leave behind. */
+/* A number for the model's file, its header, its length and samples of its data, and for the levers
+ * on routing, which change what positions leave behind. */
 SM_NODISCARD smol_status sm_session_model(struct sm_engine *e, uint64_t *out, smol_error *err);
 /* Bytes of the file that saving now would write. */
 uint64_t sm_session_file_bytes(const struct sm_session *s);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A context that is full goes on without its oldest part: keys and values of what stays move up, the
- * keys turned to their new positions. A lossy lever: what stays had seen what is gone. */
+/* A context that is full goes on without its oldest part: keys and values of what stays move up,
+ * the keys turned to their new positions. A lossy lever: what stays had seen what is gone. */
 #ifndef SM_SHIFT_H
 #define SM_SHIFT_H
 

@@ -5,8 +5,8 @@
 
 /* Hidden row r serves the token at position `first` + r: it is the main model's row of the position
  * before. The block has rows for the tokens below `done`; row of token p stands at p - shift of its
- * cache. Where plain steps left positions out, the cache just goes on: only differences of positions
- * matter, and a draft is a guess. */
+ * cache. Where plain steps left positions out, the cache just goes on: only differences of
+ * positions matter, and a draft is a guess. */
 
 static size_t row_floats(const struct sm_engine *e) { return sm_pad8(e->model->hp.n_embd); }
 
@@ -54,7 +54,8 @@ static void leave_out(struct sm_next_rows *x, uint32_t n)
     x->done = x->whole = n;
 }
 
-/* Before the block gets rows up to token n - 1: those without a hidden row, and more than a batch. */
+/* Before the block gets rows up to token n - 1: those without a hidden row, and more than a
+ * batch. */
 static void leave_out_old(struct sm_engine *e, uint32_t n)
 {
     struct sm_next_rows *x = &e->next;

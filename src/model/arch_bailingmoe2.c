@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* bailingmoe2 (Ling-mini-2.0): grouped-query attention with a norm on every head, then a rotation of
- * half of its channels; the first blocks are dense; then a sigmoid router with a bias on the choice
- * and groups of experts, one shared expert, next-token blocks behind the main stack. */
+/* bailingmoe2 (Ling-mini-2.0): grouped-query attention with a norm on every head, then a rotation
+ * of half of its channels; the first blocks are dense; then a sigmoid router with a bias on the
+ * choice and groups of experts, one shared expert, next-token blocks behind the main stack. */
 #include "model/bind.h"
 
 const struct sm_arch sm_arch_bailingmoe2 = {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* bailingmoe3 (Ling-3.0): delta-rule blocks with a decay per key channel (KDA), and every few blocks
- * one with latent attention (MLA) whose heads are gated; the first blocks are dense, then a sigmoid
- * router with a bias on the choice and groups, one shared expert; one next-token block at the end. */
+/* bailingmoe3 (Ling-3.0): delta-rule blocks with a decay per key channel (KDA), and every few
+ * blocks one with latent attention (MLA) whose heads are gated; the first blocks are dense, then a
+ * sigmoid router with a bias on the choice and groups, one shared expert; one next-token block at
+ * the end. */
 #include "model/bind.h"
 
 #include <stdio.h>

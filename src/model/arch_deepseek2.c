@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* deepseek2 (DeepSeek V2, V3 and their kin): latent attention with the up-projections in one tensor
- * or in two, adjacent pairing, the first blocks dense, shared experts as one wide feed-forward part.
- * With YaRN the gain on cosine and sine is cancelled; the score is scaled instead. */
+ * or in two, adjacent pairing, the first blocks dense, shared experts as one wide feed-forward
+ * part. With YaRN the gain on cosine and sine is cancelled; the score is scaled instead. */
 #include "base/fmath.h"
 #include "model/bind.h"
 

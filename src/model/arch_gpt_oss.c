@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* gpt-oss: biases on every projection, a sink per query head, a sliding window on every other block
- * beginning with the first, softmax over the chosen experts alone, experts with biases and a clamped
- * gate, YaRN with its usual gain. The second norm is called post_attention_norm. */
+ * beginning with the first, softmax over the chosen experts alone, experts with biases and a
+ * clamped gate, YaRN with its usual gain. The second norm is called post_attention_norm. */
 #include "model/bind.h"
 
 static smol_status read_keys(struct sm_bind *b)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* qwen35 and qwen35moe (Qwen3.5): gated DeltaNet blocks, and every few blocks one with full attention
- * whose output has a sigmoid gate of its own; dense, or a softmax router over all experts,
- * renormalised, with a shared expert that is scaled by a sigmoid. One next-token block at the end. */
+/* qwen35 and qwen35moe (Qwen3.5): gated DeltaNet blocks, and every few blocks one with full
+ * attention whose output has a sigmoid gate of its own; dense, or a softmax router over all
+ * experts, renormalised, with a shared expert that is scaled by a sigmoid. One next-token block at
+ * the end. */
 #include "model/bind.h"
 
 #include <stdio.h>
@@ -45,7 +46,8 @@ static smol_status bind_delta(struct sm_bind *b, struct sm_delta *d)
     return sm_bind_matrix(b, "ssm_out", inner, E, &d->wo);
 }
 
-/* Every attn_interval-th block attends; an array of flags wins over that. Next-token blocks attend. */
+/* Every attn_interval-th block attends; an array of flags wins over that. Next-token blocks
+ * attend. */
 static smol_status is_recurrent(struct sm_bind *b, bool *out)
 {
     const struct sm_hparams *hp = &b->m->hp;

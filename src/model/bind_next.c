@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The next-token block: an ordinary block of the architecture, the matrix that joins its two inputs,
- * and norms. Embedding and head are the main model's unless the block brings its own. */
+/* The next-token block: an ordinary block of the architecture, the matrix that joins its two
+ * inputs, and norms. Embedding and head are the main model's unless the block brings its own. */
 #include "model/bind.h"
 
 #include <stdio.h>

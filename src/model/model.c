@@ -251,8 +251,9 @@ bool sm_model_keeps(const struct sm_model *m, uint32_t n, uint32_t to)
         const uint32_t w = ring_rows(m, &m->layers[i]);
         if (w && (!window || w < window)) window = w;
     }
-    /* rows of tokens that were taken back, as many as the slack, may stand in places of earlier ones:
-     * of a full ring only n - window and on are sure, and a token at `to` sees to - window + 1 and on */
+    /* rows of tokens that were taken back, as many as the slack, may stand in places of earlier
+     * ones: of a full ring only n - window and on are sure, and a token at `to` sees to - window +
+     * 1 and on */
     return !window || n + m->ring_slack <= window || to + 1 >= n;
 }
 

@@ -141,7 +141,8 @@ void sm_model_keep(const struct sm_model *m, struct sm_graph *g, struct sm_layer
 /* Memory of prefetching (graph/prefetch.h), and its set-up once the weights are loaded; `mem` is
  * zeroed and outlives `a`. 0 bytes: a model without experts. */
 size_t sm_model_prefetch_bytes(const struct sm_model *m);
-/* Without prefetching nothing but products reads the routers: they may be streamed. Before loading. */
+/* Without prefetching nothing but products reads the routers: they may be streamed. Before
+ * loading. */
 void sm_model_release_routers(const struct sm_model *m, struct sm_store *s);
 void sm_model_prefetch(const struct sm_model *m, struct sm_prefetch *a, uint32_t depth, void *mem);
 
@@ -155,7 +156,8 @@ SM_NODISCARD smol_status sm_model_forward(const struct sm_model *m, struct sm_gr
  * sm_pad8(n_vocab) apart. Values that are not finite are FORMAT and name the layer. */
 SM_NODISCARD smol_status sm_model_logits(const struct sm_model *m, struct sm_graph *g,
                                          uint32_t first, uint32_t n, smol_error *err);
-/* Hidden rows first .. first + n - 1 of the last batch, after the last norm, sm_pad8(n_embd) apart. */
+/* Hidden rows first .. first + n - 1 of the last batch, after the last norm, sm_pad8(n_embd)
+ * apart. */
 void sm_model_hidden(const struct sm_model *m, struct sm_graph *g, uint32_t first, uint32_t n,
                      float *out);
 /* Run the next-token block over n_tok tokens at rows pos0 ... of its own cache; hidden row t is the

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* How a layer picks its experts from their scores (docs/arithmetic.md section 6, points 3 and 4), and
- * the levers that make it prefer those in the pool. Shared by the router and by replays of traces.
- * Pure, any thread. */
+/* How a layer picks its experts from their scores (docs/arithmetic.md section 6, points 3 and 4),
+ * and the levers that make it prefer those in the pool. Shared by the router and by replays of
+ * traces. Pure, any thread. */
 #ifndef SM_CHOICE_H
 #define SM_CHOICE_H
 
@@ -40,9 +40,10 @@ static inline bool sm_lever_on(const struct sm_lever *l)
 /* What the choice spans: the largest less the smallest of scores plus bias. */
 float sm_choice_range(const struct sm_choice *c, const float *scores);
 
-/* The n <= n_used best experts, best first (ties to the lower index), from scores [n_expert]; returns
- * how many there are, fewer than n only when some were dropped. held [n_expert]: 1 for those in the
- * logical pool; only levers look at it, and NULL (all are in RAM) switches them off. */
+/* The n <= n_used best experts, best first (ties to the lower index), from scores [n_expert];
+ * returns how many there are, fewer than n only when some were dropped. held [n_expert]: 1 for
+ * those in the logical pool; only levers look at it, and NULL (all are in RAM) switches them
+ * off. */
 uint32_t sm_choose(const struct sm_choice *c, const struct sm_lever *l, const uint8_t *held,
                const float *scores, uint16_t *ids, uint32_t n);
 

@@ -61,8 +61,8 @@ bool sm_pager_complete(const struct sm_store *s, uint32_t pool);
 
 /* ---- ahead of their use (pager_prefetch.c) --------------------------------------------------- */
 
-/* Ask for experts before they are needed. Speculative reads yield to demanded ones and together hold
- * at most (slots - experts one token uses) slots; what does not fit is left out. A later
+/* Ask for experts before they are needed. Speculative reads yield to demanded ones and together
+ * hold at most (slots - experts one token uses) slots; what does not fit is left out. A later
  * sm_pager_begin joins reads that are under way. Returns how many of ids are in the pool or being
  * read. Allowed between begin and end of this or another pool. */
 enum sm_prefetch_class { SM_PREFETCH_NEXT, SM_PREFETCH_WARM };
@@ -72,8 +72,8 @@ unsigned sm_pager_prefetch(struct sm_store *s, uint32_t pool, const uint16_t *id
  * returns how many. */
 unsigned sm_pager_missing(struct sm_store *s, uint32_t pool, const uint16_t *ids, unsigned n,
                           uint16_t *out);
-/* The use that NEXT reads were made for has begun: those that it did not join were wrong. Reads that
- * nobody uses stop (those under way land unused), and nothing is kept for them. */
+/* The use that NEXT reads were made for has begun: those that it did not join were wrong. Reads
+ * that nobody uses stop (those under way land unused), and nothing is kept for them. */
 void sm_pager_settle(struct sm_store *s, uint32_t pool);
 /* Proved wrong: reads of these experts that nobody uses stop (those under way land unused). */
 void sm_pager_drop(struct sm_store *s, uint32_t pool, const uint16_t *ids, unsigned n);

@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Additions that stick at the top instead of wrapping: a hostile header cannot make a plan small. */
+/* Additions that stick at the top instead of wrapping: a hostile header cannot make a plan
+ * small. */
 static uint64_t add(uint64_t a, uint64_t b)
 {
     uint64_t r;
@@ -166,8 +167,9 @@ static smol_status read_wishes(const struct sm_plan_input *in, struct sm_plan *p
     return SMOL_OK;
 }
 
-/* Rule 2: everything in RAM, at the best context, with the largest chunk that still allows it; where
- * there are no experts, whose tokens a large chunk brings together, no larger than products gain by. */
+/* Rule 2: everything in RAM, at the best context, with the largest chunk that still allows it;
+ * where there are no experts, whose tokens a large chunk brings together, no larger than products
+ * gain by. */
 static bool try_resident(const struct sm_plan_input *in, struct sm_plan *p, const struct wishes *w)
 {
     if (w->pool && w->pool < p->n_expert) return false;
@@ -207,10 +209,10 @@ static bool try_paged(const struct sm_plan_input *in, struct sm_plan *p, const s
     return false;
 }
 
-/* Misses: from what earlier runs used, where that is known. Else those of pools by decayed use: on the
- * trained tiny-moe they follow (1 - f)^1.8, f being the share of the experts that has a slot, to half a
- * point: f = 1/4, 3/8, 1/2, 3/4 give 59.6, 42.9, 28.7 and 8.2 % where 59.2, 42.8, 28.9 and 8.8 % were
- * counted (least recently used: (1 - f)^1.5). */
+/* Misses: from what earlier runs used, where that is known. Else those of pools by decayed use: on
+ * the trained tiny-moe they follow (1 - f)^1.8, f being the share of the experts that has a slot,
+ * to half a point: f = 1/4, 3/8, 1/2, 3/4 give 59.6, 42.9, 28.7 and 8.2 % where 59.2, 42.8, 28.9
+ * and 8.8 % were counted (least recently used: (1 - f)^1.5). */
 static double predict_misses(const struct sm_plan_input *in, const struct sm_plan *p)
 {
     if (p->experts_resident || !p->n_expert) return 0;
@@ -220,9 +222,10 @@ static double predict_misses(const struct sm_plan_input *in, const struct sm_pla
     return left > 0 ? sm_pow(left, 1.8) : 0;
 }
 
-/* Compute is taken as bound by memory. How far reads hide behind it, or it behind them, is that of a
- * discrete-event model of a flagship-like token (19 layers, 8 experts of 1 MB): looking ahead leaves a
- * tenth of the reads, or of compute somewhat less than half; without it a half and nine tenths stay. */
+/* Compute is taken as bound by memory. How far reads hide behind it, or it behind them, is that of
+ * a discrete-event model of a flagship-like token (19 layers, 8 experts of 1 MB): looking ahead
+ * leaves a tenth of the reads, or of compute somewhat less than half; without it a half and nine
+ * tenths stay. */
 static void predict(const struct sm_plan_input *in, struct sm_plan *p)
 {
     p->miss_predicted = predict_misses(in, p);
@@ -241,8 +244,8 @@ static void predict(const struct sm_plan_input *in, struct sm_plan *p)
     if (us > 0) p->tok_s_predicted = 1e6 / us;
 }
 
-/* Rows of the embedding table that are kept once read: a thousandth of the budget, from what is left
- * (a part of a slot in every pool). */
+/* Rows of the embedding table that are kept once read: a thousandth of the budget, from what is
+ * left (a part of a slot in every pool). */
 static void keep_rows(const struct sm_plan_input *in, struct sm_plan *p)
 {
     const uint64_t left = in->budget_bytes - p->total_bytes, cell = in->store.row_cell_bytes;

@@ -53,7 +53,8 @@ void sm_policy_init(struct sm_policy *p, const struct sm_policy_ops *ops, uint32
 /* One token uses k distinct experts, in this order: those held are hits; then each missing one
  * enters, the coldest not chosen by this token leaving when the pool is full. Returns misses. */
 unsigned sm_policy_touch(struct sm_policy *p, const uint16_t *ids, unsigned k);
-/* Ranges of the scores, for levers that count in their running mean: one more; the mean, 0: none. */
+/* Ranges of the scores, for levers that count in their running mean: one more; the mean, 0:
+ * none. */
 void sm_policy_add_range(struct sm_policy *p, float range);
 float sm_policy_range(const struct sm_policy *p);
 /* Fewer slots: the coldest leave. At least 1. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Replays one layer of a routing trace against a policy, a pool size and levers, or against Belady's
- * bound. The words are those of docs/pager.md: a miss is a use whose expert was not in the pool under
- * the policy alone. With a lever the choice follows the pool, but the recorded scores stay what they
- * were: what a lever changes in later layers and tokens is not seen here. */
+/* Replays one layer of a routing trace against a policy, a pool size and levers, or against
+ * Belady's bound. The words are those of docs/pager.md: a miss is a use whose expert was not in the
+ * pool under the policy alone. With a lever the choice follows the pool, but the recorded scores
+ * stay what they were: what a lever changes in later layers and tokens is not seen here. */
 #ifndef SM_REPLAY_H
 #define SM_REPLAY_H
 

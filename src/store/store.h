@@ -48,15 +48,15 @@ SM_NODISCARD smol_status sm_store_new(struct sm_store **out, const struct sm_ggu
                                       const struct sm_store_options *opt, smol_error *err);
 void sm_store_free(struct sm_store *s); /* stops the readers; NULL is fine */
 
-/* Declare a tensor. A 2-D {n_in, n_out} or 1-D {n} tensor, or a stack {n_in, n_out, n} that is taken
- * as n_out n rows; its type must be F32/F16/BF16 or an x8
- * format, else UNSUPPORTED. The same tensor may be added once resident and once by row. */
+/* Declare a tensor. A 2-D {n_in, n_out} or 1-D {n} tensor, or a stack {n_in, n_out, n} that is
+ * taken as n_out n rows; its type must be F32/F16/BF16 or an x8 format, else UNSUPPORTED. The same
+ * tensor may be added once resident and once by row. */
 SM_NODISCARD smol_status sm_store_add(struct sm_store *s, const struct sm_tensor_info *t,
                                       enum sm_home home, const struct sm_weight **out,
                                       smol_error *err);
 
-/* This weight is read through its data pointer: it must stay in memory (stream.h), or need not after
- * all. Before loading. */
+/* This weight is read through its data pointer: it must stay in memory (stream.h), or need not
+ * after all. Before loading. */
 void sm_store_pin(struct sm_store *s, const struct sm_weight *w, bool pinned);
 
 /* The weights in the order they were declared; NULL: the first, and after the last. */
@@ -146,8 +146,9 @@ SM_NODISCARD smol_status sm_store_guard_look(struct sm_store *s, smol_error *err
 /* What was learned: uses per 1000 tokens of every expert of a pool [n_expert] so far in this run
  * (uses of sm_pager_note). Returns the tokens counted. */
 uint64_t sm_store_usage(const struct sm_store *s, uint32_t pool, float *per_1000);
-/* Fill a pool with the most used before the first token. `logical`: also the logical pool, from which
- * misses are counted; not when a lever looks at it, so that such runs repeat. Blocks while it reads. */
+/* Fill a pool with the most used before the first token. `logical`: also the logical pool, from
+ * which misses are counted; not when a lever looks at it, so that such runs repeat. Blocks while it
+ * reads. */
 SM_NODISCARD smol_status sm_store_warm(struct sm_store *s, uint32_t pool, const float *per_1000,
                                        bool logical, smol_error *err);
 
