@@ -59,7 +59,7 @@ in_box() {
         peak=$(sed -n 's/.*peak_mib=\([0-9]*\).*/\1/p' "$work/log")
         kills=$(sed -n 's/.*oom_kill=\([0-9]*\).*/\1/p' "$work/log")
     fi
-    [ $code = 0 ] || { echo "# failed with $code: $(grep -v tvbox "$work/log" | tail -1)"; return 1; }
+    [ $code = 0 ] || { echo "# failed with $code: $(grep -v tvbox "$work/log" | tail -1)" >&2; return 1; }
 }
 
 # decode MIB FILE N [options]: N tokens behind 16 of context, warm. Sets ms (a token), misses, wait_ms,

@@ -142,7 +142,6 @@ bool sm_talk_forget(struct sm_talk *t, size_t max_bytes)
 
 /* ---- files ---- */
 
-/* "smol-chat 1", then per message a line "ROLE BYTES BYTES_OF_REASONING" and both texts. */
 /* Where a conversation is written: beside the file it replaces, or to a device or pipe as it is. */
 struct sink {
     FILE *device;
@@ -158,6 +157,7 @@ static bool put(struct sink *s, const char *data, size_t n, smol_error *err)
     return false;
 }
 
+/* "smol-chat 1", then per message a line "ROLE BYTES BYTES_OF_REASONING" and both texts. */
 static bool put_messages(const struct sm_talk *t, struct sink *s, smol_error *err)
 {
     char head[64];

@@ -118,20 +118,25 @@ static uint32_t chunk_for_streaming(struct sm_engine *e, const smol_params *p)
     return chunk;
 }
 
+/* make_plan before anything is measured; *refusal says why it fails. */
+static smol_status try_plan(struct sm_engine *e, const smol_params *p, smol_error *refusal)
+{
+    *refusal = (smol_error){0};
+    return make_plan(e, p, (struct speeds){0}, refusal);
+}
+
 /* The dense weights do not fit, with the smallest pool: as many as must are streamed. What that
  * needs itself (ring, larger read buffers) is known once they are chosen, so it takes a few
  * rounds. */
 static smol_status stream_dense(struct sm_engine *e, const smol_params *p, smol_error *err)
 {
-    const struct speeds unknown = {0};
     const uint64_t all = sm_store_streamable(e->store), needed_resident = e->plan.needed_bytes;
     smol_error refusal = {0};
     uint64_t want = 0, streamed = 0;
     smol_status st = SMOL_NOMEM;
     e->stream_chunk = chunk_for_streaming(e, p);
     while (st == SMOL_NOMEM && want < all) {
-        refusal = (smol_error){0};
-        st = make_plan(e, p, unknown, &refusal);
+        st = try_plan(e, p, &refusal);
         if (st != SMOL_NOMEM) break;
         const struct sm_plan *now = &e->plan;
         const uint64_t over =
@@ -140,24 +145,21 @@ static smol_status stream_dense(struct sm_engine *e, const smol_params *p, smol_
         SM_TRY(sm_store_stream(e->store, want, &streamed, err));
         if (streamed < want) want = all;
     }
-    if (st == SMOL_NOMEM) st = make_plan(e, p, unknown, &refusal);
+    if (st == SMOL_NOMEM) st = try_plan(e, p, &refusal);
     if (st == SMOL_NOMEM && !p->chunk) { /* all is streamed: now the chunk may shrink */
         e->stream_chunk = 0;
-        refusal = (smol_error){0};
-        st = make_plan(e, p, unknown, &refusal);
+        st = try_plan(e, p, &refusal);
     }
     if (st == SMOL_NOMEM && (e->prefetch_depth == 0 || e->prefetch_depth == SM_PREFETCH_AUTO)) {
         e->prefetch_depth = 0; /* the last to go: routers, and with them looking ahead */
         sm_model_release_routers(e->model, e->store);
         SM_TRY(sm_store_stream(e->store, sm_store_streamable(e->store), &streamed, err));
-        refusal = (smol_error){0};
-        st = make_plan(e, p, unknown, &refusal);
+        st = try_plan(e, p, &refusal);
     }
     if (st == SMOL_NOMEM && e->plan.needed_bytes >= needed_resident) { /* a ring for nothing */
         e->stream_chunk = 0;
-        refusal = (smol_error){0};
         SM_TRY(sm_store_stream(e->store, 0, &streamed, err));
-        st = make_plan(e, p, unknown, &refusal);
+        st = try_plan(e, p, &refusal);
     }
     if (st != SMOL_OK && err && err->code == SMOL_OK) *err = refusal;
     return st;
