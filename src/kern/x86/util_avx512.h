@@ -58,13 +58,18 @@ SM_INLINE vi v_table(const void *p) { return _mm512_broadcast_i32x4(load128(p));
 SM_INLINE vi v_and(vi a, vi b) { return _mm512_and_si512(a, b); }
 SM_INLINE vi v_or(vi a, vi b) { return _mm512_or_si512(a, b); }
 SM_INLINE vi v_xor(vi a, vi b) { return _mm512_xor_si512(a, b); }
+#ifdef __clang__ /* its counts of shifts within 16 bits have another type than those of gcc */
+typedef unsigned count16;
+#else
+typedef int count16;
+#endif
 /* Shifts within 16 bits; the caller masks the bits that crossed a byte. */
-SM_INLINE vi v_shr(vi v, int n) { return _mm512_srli_epi16(v, n); }
-SM_INLINE vi v_shl(vi v, int n) { return _mm512_slli_epi16(v, n); }
+SM_INLINE vi v_shr(vi v, int n) { return _mm512_srli_epi16(v, (count16)n); }
+SM_INLINE vi v_shl(vi v, int n) { return _mm512_slli_epi16(v, (count16)n); }
 SM_INLINE vi v_shl32(vi v, int n) { return _mm512_slli_epi32(v, (unsigned)n); }
 SM_INLINE vi v_shr32(vi v, int n) { return _mm512_srli_epi32(v, (unsigned)n); }
 SM_INLINE vi v_sar32(vi v, int n) { return _mm512_srai_epi32(v, (unsigned)n); }
-SM_INLINE vi v_sar16(vi v, int n) { return _mm512_srai_epi16(v, n); }
+SM_INLINE vi v_sar16(vi v, int n) { return _mm512_srai_epi16(v, (count16)n); }
 SM_INLINE vi v_shlv32(vi v, vi n) { return _mm512_sllv_epi32(v, n); }
 SM_INLINE vi v_add8(vi a, vi b) { return _mm512_add_epi8(a, b); }
 SM_INLINE vi v_sub8(vi a, vi b) { return _mm512_sub_epi8(a, b); }
