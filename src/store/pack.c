@@ -70,7 +70,7 @@ smol_status sm_pack_make(const char *in, const char *out, const struct sm_pack_o
     if (sm_path_exists(out)) return SM_FAIL(err, IO, "%s exists already", out);
     SM_TRY_OUT(st, sm_gguf_open(&g, in, err));
     if (sm_gguf_pack(g)) {
-        st = SM_FAIL(err, ARG, "%s is a pack already", in);
+        st = SM_FAIL(err, UNSUPPORTED, "%s is a pack already", in);
         goto out;
     }
     SM_TRY_OUT(st, sm_pack_files_open(&j.in, g, false, err));

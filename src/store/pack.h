@@ -25,7 +25,7 @@ struct sm_pack_report {
 /* IN (a GGUF file or any part of a split set) becomes the pack OUT. Not in place: OUT appears under
  * its name when it is complete and synced, and a failure leaves nothing. In place: a failure or a
  * power cut at any moment leaves files with which the same call goes on; at the end IN is gone.
- * Errors: ARG (IN is a pack), IO, FORMAT, LIMIT, NOMEM, CANCELLED. */
+ * Errors: ARG (IN is OUT), UNSUPPORTED (IN is a pack), IO, FORMAT, LIMIT, NOMEM, CANCELLED. */
 SM_NODISCARD smol_status sm_pack_make(const char *in, const char *out,
                                       const struct sm_pack_options *o,
                                       struct sm_pack_report *report, smol_error *err);

@@ -176,7 +176,7 @@ static smol_status begin(struct sm_inplace *p, const char *in, const char *out, 
     smol_status st = SMOL_OK;
     SM_TRY_OUT(st, sm_gguf_open(&g, in, err));
     if (sm_gguf_pack(g)) {
-        st = SM_FAIL(err, ARG, "%s is a pack already", in);
+        st = SM_FAIL(err, UNSUPPORTED, "%s is a pack already", in);
         goto out;
     }
     SM_TRY_OUT(st, take_paths(p, g, err));

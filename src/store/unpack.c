@@ -130,7 +130,7 @@ smol_status sm_pack_undo(const char *in, const char *out, const struct sm_pack_o
     *report = (struct sm_pack_report){0};
     SM_TRY_OUT(st, sm_gguf_open(&g, in, err));
     if (!sm_gguf_pack(g)) {
-        st = SM_FAIL(err, ARG, "%s is not a pack", in);
+        st = SM_FAIL(err, UNSUPPORTED, "%s is not a pack", in);
         goto out;
     }
     SM_TRY_OUT(st, sm_file_open(&from, in, true, err));

@@ -149,11 +149,11 @@ static void refusals(void)
     refuse(pack_file(a, b, false, 0, &err), SMOL_IO, "exists already", "OUT is there");
     refuse(pack_file(a, b, true, 0, &err), SMOL_IO, "exists already", "OUT is there, in place");
     refuse(pack_file(a, a, true, 0, &err), SMOL_ARG, "same file", "IN is OUT");
-    refuse(unpack_file(a, c, &err), SMOL_ARG, "is not a pack", "unpacking what is no pack");
+    refuse(unpack_file(a, c, &err), SMOL_UNSUPPORTED, "is not a pack", "unpacking what is no pack");
     (void)unlink(b);
     refuse(pack_file(a, b, false, 0, &err), SMOL_OK, "", "packs");
-    refuse(pack_file(b, c, false, 0, &err), SMOL_ARG, "is a pack already", "packing a pack");
-    refuse(pack_file(b, c, true, 0, &err), SMOL_ARG, "is a pack already", "packing a pack in place");
+    refuse(pack_file(b, c, false, 0, &err), SMOL_UNSUPPORTED, "is a pack already", "packing a pack");
+    refuse(pack_file(b, c, true, 0, &err), SMOL_UNSUPPORTED, "is a pack already", "packing a pack in place");
     refuse(unpack_file(b, a, &err), SMOL_IO, "exists already", "unpacking over a file");
     (void)unlink(b);
     if (link(a, b)) abort();
