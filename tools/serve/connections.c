@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "connections.h"
+#include "http.h"
 
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
@@ -118,12 +119,12 @@ static void on_output(struct evbuffer *out, const struct evbuffer_cb_info *info,
 {
     struct connection *k = arg;
     struct sm_connections *c = k->all;
-    (void)out;
     if (info->n_added) k->ns_reading = 0; /* quick answers come and go between two sweeps */
     if (k->surplus) return;
     c->output_bytes += info->n_added;
     c->output_bytes -= info->n_deleted;
     if (info->n_added && c->output_bytes > SM_SERVE_LEAVING_MAX) end_largest(k, output_of);
+    else if (info->n_added) sm_http_restate(out, info->n_added);
 }
 
 static void forget(struct sm_connections *c, struct connection **at)

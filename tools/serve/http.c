@@ -63,6 +63,56 @@ void sm_http_refuse(struct sm_server *s, struct evhttp_request *req, const struc
     free(text);
 }
 
+static void refuse_unread(struct sm_refusal *e, int status)
+{
+    switch (status) {
+    case 413:
+        (void)sm_refuse(e, status, "body_too_large", NULL,
+                        "the body has more than %zu bytes, or its chunks are malformed",
+                        SM_SERVE_BODY_MAX);
+        break;
+    case 417:
+        (void)sm_refuse(e, status, "expectation_failed", NULL,
+                        "of Expect only 100-continue is known");
+        break;
+    case 501:
+        (void)sm_refuse(e, status, "method_unknown", NULL, "there is no such method");
+        break;
+    default:
+        (void)sm_refuse(e, status, "bad_request", NULL,
+                        "this is no HTTP request, or its head is malformed or too long");
+    }
+}
+
+/* Nothing tells us of these errors: we know the page by how it begins. */
+void sm_http_restate(struct evbuffer *out, size_t n_added)
+{
+    static const char page[] = "<HTML><HEAD>\n";
+    char text[1024], *head = NULL, *next = text;
+    const size_t n = evbuffer_get_length(out);
+    struct sm_refusal e = {0};
+    if (n_added < sizeof page || n < n_added || n >= sizeof text) return;
+    if (evbuffer_copyout(out, text, n) != (ev_ssize_t)n) return;
+    text[n] = 0;
+    if (memcmp(text + n - n_added, page, sizeof page - 1) != 0) return;
+    while ((next = strstr(next, "HTTP/1.")) != NULL) head = next++; /* behind "100 Continue" */
+    if (!head || strlen(head) < 12) return;
+    refuse_unread(&e, (int)strtol(head + 8, NULL, 10));
+    size_t n_json = 0;
+    char *json = sm_error_text(&e, &n_json);
+    if (!json) return;
+    (void)evbuffer_unfreeze(out, 1);
+    (void)evbuffer_drain(out, n);
+    (void)evbuffer_add(out, text, (size_t)(head - text));
+    (void)evbuffer_add_printf(out, "%.9s%d %s\r\nContent-Type: application/json\r\n"
+                              "X-Content-Type-Options: nosniff\r\nConnection: close\r\n"
+                              "Content-Length: %zu\r\n\r\n", head, e.status,
+                              sm_http_reason(e.status), n_json);
+    (void)evbuffer_add(out, json, n_json);
+    (void)evbuffer_freeze(out, 1);
+    free(json);
+}
+
 /* ---- routes -------------------------------------------------------------------------------------
  */
 
