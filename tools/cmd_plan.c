@@ -29,7 +29,7 @@ static void print_text(const smol_plan *p, const char *path)
     if (p->predicted_tok_s > 0)
         printf("predicted  %.1f tokens/s (%.0f %% of expert uses read from flash)\n",
                p->predicted_tok_s, p->predicted_miss * 100);
-    printf("smallest   %.1f MiB would do\n", (double)p->needed_bytes / 1048576.0);
+    printf("smallest   %.1f MiB would do\n", (double)p->needed_bytes / 1048576.0 + 0.05); /* up */
     if (p->note[0]) printf("note       %s\n", p->note);
 }
 

@@ -66,6 +66,7 @@ typedef void (*smol_progress_fn)(void *arg, const char *what, uint64_t done, uin
 typedef struct {
     uint64_t memory_bytes;  /* the budget; 0: what the system concedes, less a reserve */
     uint64_t caller_bytes;  /* of it: what the calling program itself will hold beside the model */
+    const struct smol_sampling *sampling; /* of the sampler to come: it is planned; NULL: the defaults */
     unsigned threads;       /* 0: the cores this process may use */
     unsigned ctx;           /* 0: min(model's, 4096), or 2048 when memory is short */
     unsigned chunk;         /* prompt tokens per wave; 0: the plan decides */
@@ -136,12 +137,14 @@ typedef struct {
  * small is NOMEM, with `out` filled as far as it goes (needed_bytes). */
 smol_status smol_plan_file(const char *path, const smol_params *p, smol_plan *out, smol_error *err);
 
-/* What a context costs in the KV format of `p`, from the header alone. UNSUPPORTED names the
+/* What a context is and costs in the KV format of `p`, from the header alone. UNSUPPORTED names the
  * architecture of the file and lists those that can be run. */
 typedef struct {
     uint64_t kv_bytes_per_token; /* in the layers that see the whole context */
     uint64_t window_bytes;       /* rings of layers with a sliding window */
     uint64_t state_bytes;        /* recurrent state, whatever the context */
+    unsigned ctx, ctx_model;     /* of the plan, while memory is not short; of the model, 0: unknown */
+    unsigned token_bytes_max;    /* as in smol_plan */
 } smol_context_cost;
 smol_status smol_context_cost_file(const char *path, const smol_params *p, smol_context_cost *out,
                                    smol_error *err);
@@ -283,7 +286,7 @@ typedef struct {
     float bias; /* added to the token's logit before everything else; -INFINITY bans it */
 } smol_logit_bias;
 
-typedef struct {
+typedef struct smol_sampling {
     float temp, top_p, min_p, typical;
     float temp_range, temp_exponent; /* dynamic temperature: temp +- range by entropy; range 0: off */
     float top_n_sigma;               /* <= 0: off */

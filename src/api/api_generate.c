@@ -63,39 +63,10 @@ void smol_sampling_default(smol_sampling *p)
                          .mirostat_eta = d.mirostat_eta};
 }
 
-static struct sm_sampler_params params_of(const smol_sampling *p)
-{
-    struct sm_sampler_params d;
-    sm_sampler_defaults(&d);
-    d.temp = p->temp;
-    d.top_p = p->top_p;
-    d.min_p = p->min_p;
-    d.typical = p->typical;
-    d.temp_range = p->temp_range;
-    d.temp_exponent = p->temp_exponent;
-    d.top_n_sigma = p->top_n_sigma;
-    d.xtc_probability = p->xtc_probability;
-    d.xtc_threshold = p->xtc_threshold;
-    d.mirostat = p->mirostat;
-    d.mirostat_tau = p->mirostat_tau;
-    d.mirostat_eta = p->mirostat_eta;
-    d.top_k = p->top_k;
-    d.seed = p->seed;
-    d.repeat_penalty = p->repeat_penalty;
-    d.frequency_penalty = p->frequency_penalty;
-    d.presence_penalty = p->presence_penalty;
-    d.repeat_last = p->repeat_last;
-    d.dry_multiplier = p->dry_multiplier;
-    d.dry_base = p->dry_base;
-    d.dry_allowed = p->dry_allowed;
-    d.dry_last = p->dry_last;
-    return d;
-}
-
 smol_status smol_sampler_new(smol_sampler **out, const smol_model *m, const smol_sampling *p,
                              smol_error *err)
 {
-    struct sm_sampler_params sp = params_of(p);
+    struct sm_sampler_params sp = sm_sampler_settings(p);
     struct sm_logit_bias *bias = NULL;
     const uint64_t now = sm_now_ns();
     struct sm_sampler_model sm = {.n_vocab = m->engine.model->hp.n_vocab,

@@ -14,6 +14,11 @@ void sm_dry_breakers_free(struct sm_dry_breakers *b)
     free(b);
 }
 
+size_t sm_dry_breakers_memory(const struct sm_dry_breakers *b)
+{
+    return sizeof *b + b->capacity * sizeof *b->entry + b->tail_capacity * sizeof *b->tail;
+}
+
 smol_status sm_dry_breakers_add(struct sm_dry_breakers *b, int32_t head, const int32_t *tail,
                                 size_t n, smol_error *err)
 {

@@ -26,6 +26,7 @@ SM_NODISCARD smol_status sm_dry_breakers_of_ids(struct sm_dry_breakers **out, co
                                                 const size_t *start, size_t n_sequences,
                                                 smol_error *err);
 void sm_dry_breakers_free(struct sm_dry_breakers *b); /* NULL is fine */
+size_t sm_dry_breakers_memory(const struct sm_dry_breakers *b); /* bytes held */
 
 /* Default texts: newline, colon, double quote, asterisk. */
 extern const char *const sm_dry_default_breakers[4];

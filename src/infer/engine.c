@@ -128,6 +128,9 @@ smol_status sm_engine_context_cost(const char *path, const smol_params *p, smol_
         out->kv_bytes_per_token = sm_model_kv_bytes(e.model, e.kv_type);
         out->window_bytes = sm_model_window_bytes(e.model, e.kv_type, e.model->hp.n_ctx_train);
         out->state_bytes = sm_model_recur_bytes(e.model);
+        out->ctx = sm_engine_ctx_most(&e, p);
+        out->ctx_model = e.model->hp.n_ctx_train;
+        out->token_bytes_max = e.tok ? sm_tok_token_bytes(e.tok) : 0;
     }
     sm_engine_close(&e);
     return st;

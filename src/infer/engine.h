@@ -36,6 +36,8 @@ struct sm_engine {
     struct sm_plan plan;
     struct sm_flash_profile flash; /* of the file's device; device 0: not known */
     uint64_t budget_bytes; /* looked at once: every plan of an opening is for the same budget */
+    uint64_t needed_bytes; /* the smallest budget for these options */
+    uint64_t sampler_bytes;
     uint32_t stream_chunk; /* tokens per sweep when dense weights are streamed; 0: they are not */
     smol_plan plan_info; /* the same for the public header */
     enum sm_kv_type kv_type;

@@ -19,6 +19,8 @@ SM_NODISCARD smol_status sm_engine_declare(struct sm_engine *e, const smol_param
 
 /* The budget in bytes: what was asked for, else what the system concedes less a reserve. */
 uint64_t sm_engine_budget(const smol_params *p);
+/* The context of the plan, while memory is not short. */
+uint32_t sm_engine_ctx_most(const struct sm_engine *e, const smol_params *p);
 /* After the header: fill e->plan and e->plan_info (also on NOMEM) and start e->pool. ARG, NOMEM. */
 SM_NODISCARD smol_status sm_engine_make_plan(struct sm_engine *e, const smol_params *p,
                                              smol_error *err);

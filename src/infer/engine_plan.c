@@ -3,8 +3,10 @@
  * store/plan.c, which shares the budget out; then the device is measured and the same plan is made
  * once more, with a prediction. Dense weights that do not fit are streamed. Nothing but threads is
  * made here. */
+#include "infer/dry_breakers.h"
 #include "infer/engine_int.h"
 #include "infer/measure.h"
+#include "infer/sampler.h"
 #include "infer/speculate.h"
 #include "store/stream.h"
 
@@ -65,6 +67,31 @@ void sm_engine_session_layout(struct sm_engine *e, struct sm_arena *a, uint32_t 
     if (e->n_draft) sm_model_hold_layout(e->model, a, e->state, e->n_draft + 1);
 }
 
+uint32_t sm_engine_ctx_most(const struct sm_engine *e, const smol_params *p)
+{
+    const uint32_t most = e->model->hp.n_ctx_train;
+    if (p->ctx) return p->ctx;
+    return most && most < SM_PLAN_CTX_DEFAULT ? most : SM_PLAN_CTX_DEFAULT;
+}
+
+/* What the sampler for these settings will hold, in the largest context. DRY's list of texts is known
+ * once it is made. */
+static smol_status size_sampler(struct sm_engine *e, const smol_params *p, smol_error *err)
+{
+    struct sm_sampler_params sp = sm_sampler_settings(p->sampling);
+    const struct sm_sampler_model sm = {.n_vocab = e->model->hp.n_vocab,
+                                        .n_ctx = sm_engine_ctx_most(e, p)};
+    struct sm_dry_breakers *breakers = NULL;
+    if (p->sampling) sp.n_bias = p->sampling->n_bias;
+    e->sampler_bytes = sm_sampler_memory_for(&sp, &sm);
+    if (!(sp.dry_multiplier > 0) || !e->tok) return SMOL_OK;
+    SM_TRY(sm_dry_breakers_new(&breakers, e->tok, sm_dry_default_breakers,
+                               sizeof sm_dry_default_breakers / sizeof *sm_dry_default_breakers, err));
+    e->sampler_bytes += sm_dry_breakers_memory(breakers);
+    sm_dry_breakers_free(breakers);
+    return SMOL_OK;
+}
+
 /* Speeds of this device, for the prediction; zeros while unknown. */
 struct speeds { double step_us, flash_mb_s, read_us_per_mb; };
 
@@ -81,6 +108,7 @@ static smol_status make_plan(struct sm_engine *e, const smol_params *p, struct s
         {"keys and values of windows", sm_model_window_bytes(m, e->kv_type, UINT32_MAX)},
         {"recurrent state and a copy", 2 * (uint64_t)sm_model_recur_bytes(m)},
         {"drafts", hold_bytes(e)},
+        {"sampler", e->sampler_bytes},
         {"layer tables", sizeof *m + sm_model_n_blocks(m) * (sizeof *m->layers + sizeof *e->state)}};
     const struct sm_pool_info *pool = n_pools ? sm_store_pool(e->store, 0) : NULL;
     struct sm_plan_input in = {
@@ -178,7 +206,7 @@ static void fill_info(struct sm_engine *e)
                      .n_layer = hp->n_layer, .n_pool = n_pools, .n_expert = hp->n_expert,
                      .n_used = hp->n_used, .slots = p->n_slots,
                      .experts_resident = p->experts_resident, .budget_bytes = p->budget_bytes,
-                     .total_bytes = p->total_bytes, .needed_bytes = p->needed_bytes,
+                     .total_bytes = p->total_bytes, .needed_bytes = e->needed_bytes,
                      .kv_bytes_per_token = sm_model_kv_bytes(e->model, e->kv_type),
                      .expert_bytes = n_pools ? sm_store_pool(e->store, 0)->expert_file_bytes : 0,
                      .predicted_tok_s = p->tok_s_predicted, .predicted_miss = p->miss_predicted};
@@ -217,26 +245,58 @@ static void measure(struct sm_engine *e, const smol_params *p, struct speeds *sp
     if (p->flash_mb_s > 0 && p->flash_mb_s < speeds->flash_mb_s) speeds->flash_mb_s = p->flash_mb_s;
 }
 
+/* Where experts are paged the next-token block would take slots, and every guess would read its
+ * experts: automatic drafts go without it. */
+static smol_status leave_next_out(struct sm_engine *e, const smol_params *p, smol_error *err)
+{
+    smol_error ignored;
+    if (e->draft_kind != SMOL_DRAFT_AUTO || !e->model->have_next) return SMOL_OK;
+    if (try_plan(e, p, &ignored) == SMOL_OK && e->plan.experts_resident) return SMOL_OK;
+    return sm_engine_declare(e, p, false, err);
+}
+
+/* The homes of all weights for the budget. */
+static smol_status share_out(struct sm_engine *e, const smol_params *p, smol_error *err)
+{
+    smol_error refusal;
+    const smol_status st = try_plan(e, p, &refusal);
+    if (st == SMOL_NOMEM && sm_store_streamable(e->store)) return stream_dense(e, p, err);
+    if (st != SMOL_OK && err && err->code == SMOL_OK) *err = refusal;
+    return st;
+}
+
+/* What the smallest budget for these options is, into e->needed_bytes: that which is named to one
+ * byte, with all streamed that can be. Then everything is as before. */
+static smol_status find_smallest(struct sm_engine *e, const smol_params *p, smol_error *err)
+{
+    const uint64_t budget_bytes = e->budget_bytes;
+    const uint32_t prefetch_depth = e->prefetch_depth;
+    smol_error refusal = {0};
+    e->budget_bytes = 1;
+    SM_TRY(leave_next_out(e, p, err));
+    const smol_status st = share_out(e, p, &refusal);
+    e->needed_bytes = e->plan.needed_bytes;
+    e->budget_bytes = budget_bytes;
+    e->prefetch_depth = prefetch_depth;
+    e->stream_chunk = 0;
+    if (st != SMOL_NOMEM) {
+        if (err && err->code == SMOL_OK) *err = refusal;
+        return st;
+    }
+    return sm_engine_declare(e, p, e->draft_kind >= SMOL_DRAFT_MTP, err);
+}
+
 /* Plan, start the threads, measure, and plan again with the speeds: the same homes, now with a
  * prediction. */
 smol_status sm_engine_make_plan(struct sm_engine *e, const smol_params *p, smol_error *err)
 {
     struct speeds speeds = {0};
-    smol_error refusal = {0};
     smol_status st;
-    if (e->draft_kind == SMOL_DRAFT_AUTO && e->model->have_next) {
-        /* where experts are paged the block would take slots, and every guess would read its
-         * experts */
-        if (make_plan(e, p, speeds, NULL) != SMOL_OK || !e->plan.experts_resident)
-            SM_TRY(sm_engine_declare(e, p, false, err));
-    }
+    SM_TRY(size_sampler(e, p, err));
+    SM_TRY(find_smallest(e, p, err));
+    SM_TRY(leave_next_out(e, p, err));
     SM_TRY(sm_engine_read_learned(e, p->learned_path, err)); /* a list for these pools */
-    st = make_plan(e, p, speeds, &refusal);
-    if (st == SMOL_NOMEM && sm_store_streamable(e->store)) {
-        st = stream_dense(e, p, err);
-    } else if (st != SMOL_OK && err && err->code == SMOL_OK) {
-        *err = refusal;
-    }
+    st = share_out(e, p, err);
     if (st != SMOL_OK) {
         fill_info(e);
         return st;

@@ -30,7 +30,12 @@ struct sm_sampler {
 
 /* ---- made and freed ---- */
 
-static uint32_t window(int32_t n, uint32_t n_ctx) { return n < 0 ? n_ctx : (uint32_t)n; }
+/* No larger than the context: the plan counts this memory. */
+static uint32_t window(int32_t n, uint32_t n_ctx)
+{
+    const uint32_t most = n_ctx < SM_WINDOW_MAX ? n_ctx : (uint32_t)SM_WINDOW_MAX;
+    return n < 0 || (uint32_t)n > most ? most : (uint32_t)n;
+}
 
 static size_t candidates_needed(const struct sm_sampler_params *p, uint32_t n_vocab)
 {

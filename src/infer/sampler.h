@@ -14,6 +14,7 @@
 #include <stdbool.h>
 
 #define SM_SEED_RANDOM (-1)
+#define SM_WINDOW_MAX (1 << 20) /* tokens that penalties and DRY look back, at most */
 
 struct sm_logit_bias {
     int32_t id;
@@ -34,14 +35,14 @@ struct sm_sampler_params {
     float xtc_probability;   /* 0 [0] */
     float xtc_threshold;     /* 0.1 [> 0.5] */
     uint32_t min_keep;       /* 0: candidates that top-p, min-p, typical and XTC leave at least */
-    int32_t repeat_last;     /* 64 [0]: window of the penalties in tokens, -1: the context */
+    int32_t repeat_last;     /* 64 [0]: window of the penalties in tokens; -1, at most: the context */
     float repeat_penalty;    /* 1 [1] */
     float frequency_penalty; /* 0 [0] */
     float presence_penalty;  /* 0 [0] */
     float dry_multiplier;    /* 0 [0] */
     float dry_base;          /* 1.75 */
     int32_t dry_allowed;     /* 2: a repeat of this many tokens is not penalised */
-    int32_t dry_last;        /* 64 [0]: window of DRY in tokens, -1: the context */
+    int32_t dry_last;        /* 64 [0]: window of DRY in tokens; -1, at most: the context */
     int32_t mirostat;        /* 0 [0], 1 or 2 */
     float mirostat_tau;      /* 5 bits */
     float mirostat_eta;      /* 0.1 */
@@ -52,6 +53,8 @@ struct sm_sampler_params {
 };
 
 void sm_sampler_defaults(struct sm_sampler_params *p);
+/* The settings of the public header (NULL: the defaults), without their list of biases. */
+struct sm_sampler_params sm_sampler_settings(const smol_sampling *p);
 /* Refuses what is out of range with one sentence that names the flag: ARG. Ids of the bias list are
  * checked against n_vocab unless that is 0. */
 SM_NODISCARD smol_status sm_sampler_check(const struct sm_sampler_params *p, uint32_t n_vocab,
@@ -62,7 +65,7 @@ struct sm_dry_breakers; /* dry_breakers.h */
 /* What a sampler needs to know of the model and the run. */
 struct sm_sampler_model {
     uint32_t n_vocab;
-    uint32_t n_ctx;         /* tokens; the window where -1 was given */
+    uint32_t n_ctx;         /* tokens; no window is larger */
     const int32_t *end_ids; /* for ignore_eos; copied */
     uint32_t n_end;
     const struct sm_dry_breakers *breakers; /* NULL: none; borrowed, must outlive the sampler */

@@ -26,6 +26,36 @@ void sm_sampler_defaults(struct sm_sampler_params *p)
     };
 }
 
+struct sm_sampler_params sm_sampler_settings(const smol_sampling *p)
+{
+    struct sm_sampler_params d;
+    sm_sampler_defaults(&d);
+    if (!p) return d;
+    d.temp = p->temp;
+    d.top_p = p->top_p;
+    d.min_p = p->min_p;
+    d.typical = p->typical;
+    d.temp_range = p->temp_range;
+    d.temp_exponent = p->temp_exponent;
+    d.top_n_sigma = p->top_n_sigma;
+    d.xtc_probability = p->xtc_probability;
+    d.xtc_threshold = p->xtc_threshold;
+    d.mirostat = p->mirostat;
+    d.mirostat_tau = p->mirostat_tau;
+    d.mirostat_eta = p->mirostat_eta;
+    d.top_k = p->top_k;
+    d.seed = p->seed;
+    d.repeat_penalty = p->repeat_penalty;
+    d.frequency_penalty = p->frequency_penalty;
+    d.presence_penalty = p->presence_penalty;
+    d.repeat_last = p->repeat_last;
+    d.dry_multiplier = p->dry_multiplier;
+    d.dry_base = p->dry_base;
+    d.dry_allowed = p->dry_allowed;
+    d.dry_last = p->dry_last;
+    return d;
+}
+
 static smol_status check_reals(const struct sm_sampler_params *p, smol_error *err)
 {
     const struct {
@@ -64,10 +94,11 @@ static smol_status check_integers(const struct sm_sampler_params *p, smol_error 
     } t[] = {
         {"--seed", "the seed (-1: random)", p->seed, -1, UINT32_MAX},
         {"--top-k", "the number of tokens to keep (0: all)", p->top_k, -1, INT32_MAX},
-        {"--repeat-last", "the window in tokens (-1: the context)", p->repeat_last, -1, 1 << 20},
+        {"--repeat-last", "the window in tokens (-1: the context)", p->repeat_last, -1,
+         SM_WINDOW_MAX},
         {"--dry-allowed-length", "the length in tokens", p->dry_allowed, 1, 1 << 20},
         {"--dry-penalty-last-n", "the window in tokens (-1: the context)", p->dry_last, -1,
-         1 << 20},
+         SM_WINDOW_MAX},
         {"--mirostat", "the version (0: off)", p->mirostat, 0, 2},
         {"--mirostat-m", "the number of tokens", p->mirostat_m, 2, 1 << 20},
     };

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Memory of a whole run: nothing is allocated while a prompt is read or a token is made; an
  * allocation that fails while a model is opened is a clear status and leaks nothing; a budget one
- * byte below the smallest plan is refused with the number that would do. */
+ * byte below the smallest plan is refused with the number that would do, which every plan names; and
+ * what samplers hold is planned. */
+#include "api/api.h"
 #include "fail_alloc.h"
+#include "infer/dry_breakers.h"
 #include "infer/session.h"
 #include "model_run.h"
 #include "tap.h"
@@ -128,6 +131,67 @@ static void check_budget(void)
     TAP_OK(smol_plan_file(model_path, &p, &plan, &err) == SMOL_NOMEM, "one byte less does not");
 }
 
+/* The plan that fits and the refusal name the same smallest budget: of the model as it is with all
+ * streamed that can be. */
+static void check_smallest(void)
+{
+    static const char *const models[] = {"models/tiny-moe.gguf", "tests/data/models/rand-qwen35.gguf",
+                                         "tests/data/models/rand-llama.gguf"};
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        char path[512];
+        smol_params p;
+        smol_plan roomy, tight;
+        smol_error err = {0};
+        smol_model *m = NULL;
+        smol_params_default(&p);
+        p.threads = 2;
+        p.draft = i == 1 ? SMOL_DRAFT_AUTO : SMOL_DRAFT_OFF;
+        source_path(path, sizeof path, models[i]);
+        p.memory_bytes = (uint64_t)1 << 30;
+        bool same = smol_plan_file(path, &p, &roomy, &err) == SMOL_OK;
+        p.memory_bytes = 1;
+        same = smol_plan_file(path, &p, &tight, NULL) == SMOL_NOMEM && same &&
+               roomy.needed_bytes == tight.needed_bytes && roomy.needed_bytes < roomy.total_bytes;
+        p.memory_bytes = roomy.needed_bytes;
+        TAP_OK(same && smol_model_open(&m, path, &p, &err) == SMOL_OK &&
+                   smol_model_plan(m)->needed_bytes == roomy.needed_bytes,
+               "%s: %d bytes are the least, which opens; %d are refused for %d %s", models[i],
+               (int)roomy.needed_bytes, 1, (int)tight.needed_bytes, err.msg);
+        smol_model_free(m);
+    }
+}
+
+/* What samplers hold is planned, for the settings that are named. */
+static void check_sampler(void)
+{
+    const int32_t windows[] = {-1, 1 << 20};
+    smol_params p = paged();
+    smol_sampling s;
+    smol_sampling_default(&s);
+    s.top_k = 0;
+    s.frequency_penalty = s.dry_multiplier = 1;
+    p.sampling = &s;
+    for (unsigned i = 0; i < 2; i++) {
+        smol_model *m = NULL;
+        smol_sampler *sampler = NULL;
+        smol_error err = {0};
+        uint64_t planned = 0, held = 0;
+        s.repeat_last = s.dry_last = windows[i];
+        if (smol_model_open(&m, model_path, &p, &err) == SMOL_OK &&
+            smol_sampler_new(&sampler, m, &s, &err) == SMOL_OK) {
+            const smol_plan *plan = smol_model_plan(m);
+            for (unsigned k = 0; k < plan->n_items; k++)
+                if (!strcmp(plan->items[k].what, "sampler")) planned = plan->items[k].bytes;
+            held = sm_sampler_memory(sampler->sampler);
+            if (sampler->breakers) held += sm_dry_breakers_memory(sampler->breakers);
+        }
+        TAP_OK(held > 0 && held == planned, "a sampler that looks back %d tokens holds %d bytes, %d "
+               "are planned %s", (int)windows[i], (int)held, (int)planned, err.msg);
+        smol_sampler_free(sampler);
+        smol_model_free(m);
+    }
+}
+
 int main(int argc, char **argv)
 {
     tap_init(argc, argv);
@@ -137,5 +201,7 @@ int main(int argc, char **argv)
     check_drafts(SMOL_DRAFT_MTP, "mtp");
     check_open_failures();
     check_budget();
+    check_smallest();
+    check_sampler();
     return tap_done();
 }

@@ -6,6 +6,7 @@
 #include "learn_path.h"
 #include "plat/plat.h"
 #include "progress.h"
+#include "sampling_args.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -45,6 +46,17 @@ static void print_note(void *arg, const char *text)
 {
     (void)arg;
     fprintf(stderr, "smol: note: %s\n", text);
+}
+
+void sm_model_context(const struct sm_options *o, const char *model, const smol_params *params,
+                      smol_context_cost *out)
+{
+    smol_error ignored = {0}; /* opening the model will say it, notes too */
+    smol_params p = *params;
+    p.progress = NULL;
+    smol_notes_set(NULL, NULL);
+    (void)!smol_context_cost_file(model, &p, out, &ignored);
+    if (!o->quiet) smol_notes_set(print_note, NULL);
 }
 
 static char learned[4096]; /* path of the list of experts; "": none */
@@ -99,7 +111,10 @@ unsigned sm_threads_of(const struct sm_options *o)
 void sm_model_params(const struct sm_options *o, smol_params *p)
 {
     static const char *const policies[] = {"lru", "lfu", "lfru"};
+    static smol_sampling sampling;
     smol_params_default(p);
+    sm_sampling_args(o, &sampling);
+    p->sampling = &sampling;
     p->memory_bytes = o->memory_bytes;
     p->threads = sm_threads_of(o);
     p->ctx = o->n_ctx;

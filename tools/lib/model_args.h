@@ -12,6 +12,10 @@ void sm_model_params(const struct sm_options *o, smol_params *p);
 /* --threads, but no more than there are cores, with a note: the others would only wait. 0: not
  * given. */
 unsigned sm_threads_of(const struct sm_options *o);
+/* What the header says of contexts, before the model is opened: without a note, and zeros after a
+ * failure, as opening will say both. */
+void sm_model_context(const struct sm_options *o, const char *model, const smol_params *params,
+                      smol_context_cost *out);
 /* Begin with the experts that earlier runs of this model used most, and let sm_write_stats add what
  * this run used (unless --no-learn). For commands that answer; measurements must repeat. */
 void sm_model_learns(const struct sm_options *o, const char *model, smol_params *p);

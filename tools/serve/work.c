@@ -231,10 +231,16 @@ static bool open_model(struct sm_server *s, smol_session **session)
 {
     smol_params p = s->config.params;
     smol_error err = {0};
+    smol_sampling largest = s->config.defaults.sampling;
+    largest.mirostat = largest.top_k = 0;
+    largest.repeat_last = largest.dry_last = -1;
+    largest.frequency_penalty = largest.dry_multiplier = 1;
+    largest.n_bias = SM_REQUEST_BIAS_MAX;
     p.progress = progress;
     p.progress_arg = s;
     p.cancel = &s->cancel;
     p.caller_bytes = SM_SERVE_BYTES;
+    p.sampling = &largest; /* of what a request may ask for */
     smol_model *m = NULL;
     smol_stats stats = {0};
     smol_status st = smol_model_open(&m, s->config.model_path, &p, &err);
