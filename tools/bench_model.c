@@ -195,12 +195,9 @@ static bool print_json(const struct bench *b)
 /* Depths that nobody asked for are those that the model's context has room for. */
 static void leave_deep_ones_out(struct bench *b, const smol_params *params, uint32_t most)
 {
-    smol_params p = *params;
-    smol_plan plan = {0};
-    smol_error ignored = {0}; /* opening the model will say it */
-    p.progress = NULL;
-    (void)!smol_plan_file(b->path, &p, &plan, &ignored);
-    const uint32_t ctx = p.ctx ? p.ctx : plan.ctx_model;
+    smol_context_cost cost;
+    sm_model_context(b->o, b->path, params, &cost);
+    const uint32_t ctx = params->ctx ? params->ctx : cost.ctx_model;
     while (ctx && b->n_depths > 1 && (uint64_t)b->depth[b->n_depths - 1] + most > ctx) {
         b->n_depths--;
         if (!b->o->quiet)

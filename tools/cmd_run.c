@@ -37,20 +37,18 @@ static int read_prompt(const struct sm_options *o, const char **text, size_t *n,
 }
 
 /* Memory for a long prompt; one that no context holds is told as that, not as a lack of memory. */
-static int plan_prompt(const char *model, size_t n, smol_params *params)
+static int plan_prompt(const struct sm_options *o, const char *model, size_t n,
+                       smol_params *params)
 {
-    smol_params p = *params;
-    smol_plan plan = {0};
-    smol_error ignored = {0}; /* opening the model will say it */
+    smol_context_cost cost;
     params->caller_bytes = sm_input_planned(n, PROMPT_SHARE);
     if (!params->caller_bytes) return SM_EXIT_DONE;
-    p.progress = NULL;
-    (void)!smol_plan_file(model, &p, &plan, &ignored);
-    const uint64_t most = (uint64_t)plan.ctx * plan.token_bytes_max;
+    sm_model_context(o, model, params, &cost);
+    const uint64_t most = (uint64_t)cost.ctx * cost.token_bytes_max;
     if (!most || n <= most) return SM_EXIT_DONE;
     return sm_complain(SM_EXIT_FAILED,
                        "the prompt of %zu bytes is longer than any that fits the context of %u "
-                       "tokens (--ctx)", n, plan.ctx);
+                       "tokens (--ctx)", n, cost.ctx);
 }
 
 /* Token ids of the prompt: through the chat template unless --raw or the model has none. */
@@ -185,7 +183,7 @@ int sm_cmd_run(const struct sm_options *o, int argc, char **argv)
     sm_catch_interrupt();
     sm_model_params(o, &params);
     sm_model_learns(o, argv[0], &params);
-    code = plan_prompt(argv[0], n, &params);
+    code = plan_prompt(o, argv[0], n, &params);
     if (code != SM_EXIT_DONE) {
         free(owned);
         return code;
