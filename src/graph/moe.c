@@ -291,7 +291,6 @@ smol_status sm_moe_run(struct sm_graph *g, const struct sm_moe *m, struct sm_row
     const uint32_t n_tok = in->n_tok, n_embd = g->dims.n_embd;
     unsigned n_touched;
     smol_status st;
-    SM_TRY(sm_store_guard_look(g->store, err));
     sm_graph_linear(g, m->router_w, m->router_b, in, g->router, sm_pad8(m->router.n_expert));
     route(g, m, n_tok);
     n_touched = n_tok > 1 ? sort_uses(g, m, n_tok) : n_chosen(g, m, 0);

@@ -6,12 +6,34 @@
 
 #include <string.h>
 
-/* What must stay free while running: 1/256 of the budget, 2 to 16 MiB. Less than the reserve of the
- * budget, so that ordinary ups and downs of the system are ignored. */
+/* What the system can spare beside the plan, also of what is not touched yet; *says: it tells. */
+static int64_t spare_bytes(const struct sm_engine *e, bool *says)
+{
+    struct sm_memory m;
+    sm_memory_probe(&m);
+    *says = m.total_bytes > 0;
+    const uint64_t rest = e->plan.total_bytes > m.rss_bytes ? e->plan.total_bytes - m.rss_bytes : 0;
+    return m.margin_bytes - (int64_t)(rest < INT64_MAX / 2 ? rest : INT64_MAX / 2);
+}
+
+/* A plan for more than there is would be ended by the system, without a word. */
+static smol_status check_room(const struct sm_engine *e, smol_error *err)
+{
+    bool says;
+    const int64_t spare = spare_bytes(e, &says);
+    const double mib = 1048576.0, total = (double)e->plan.total_bytes / mib;
+    if (spare >= 0 || !says) return SMOL_OK;
+    return SM_FAIL(err, NOMEM, "this would take %.1f MiB of memory, and the system has %.1f MiB less "
+                   "than that left: ask for less", total, -(double)spare / mib);
+}
+
+/* What must stay free while running: half of what is left beside the plan, 1 to 32 MiB. Less than
+ * the reserve of the budget, so that ordinary ups and downs of the system are ignored. */
 static uint64_t guard_reserve(const struct sm_engine *e)
 {
-    const uint64_t r = e->plan.total_bytes / 256, least = (uint64_t)2 << 20, most = (uint64_t)16 << 20;
-    return r < least ? least : r > most ? most : r;
+    bool says;
+    const int64_t spare = spare_bytes(e, &says), least = 1 << 20, most = 32 << 20;
+    return (uint64_t)(spare / 2 < least ? least : spare / 2 > most ? most : spare / 2);
 }
 
 static enum sm_kv_type kv_type_of(const smol_params *p)
@@ -185,6 +207,7 @@ smol_status sm_engine_open(struct sm_engine *e, const char *path, const smol_par
     memset(e, 0, sizeof *e);
     SM_TRY(read_header(e, path, p, false, err));
     SM_TRY(sm_engine_make_plan(e, p, err));
+    SM_TRY(check_room(e, err));
     SM_TRY(take_memory(e, err));
     SM_TRY(load_weights(e, err));
     sm_draft_init(&e->draft, (enum sm_draft_mode)e->draft_kind, e->model->have_next);

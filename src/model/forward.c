@@ -61,6 +61,7 @@ smol_status sm_model_forward(const struct sm_model *m, struct sm_graph *g, struc
     sm_rope_fill(g, &m->rope, g->rope_cs, pos0, n_tok);
     for (uint32_t i = 0; i < m->hp.n_layer; i++) {
         if (cancel && *cancel) return SM_FAIL(err, CANCELLED, "stopped");
+        SM_TRY(sm_store_guard_look(g->store, err));
         SM_TRY(run_layer(m, g, i, &st[i], n_tok, pos0, err));
         SM_TRY(sm_graph_status(g, err));
     }

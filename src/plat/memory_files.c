@@ -105,31 +105,45 @@ static uint64_t or_zero(uint64_t v) { return v == NONE ? 0 : v; }
 /* ---- one control group ---------------------------------------------------------------------- */
 
 struct group_files {
-    const char *limit, *soft_limit, *usage, *inactive;
+    const char *limit, *soft_limit, *usage, *inactive, *active;
 };
 static const struct group_files v1 = {"memory.limit_in_bytes", NULL, "memory.usage_in_bytes",
-                                      "total_inactive_file"};
+                                      "total_inactive_file", "total_active_file"};
 static const struct group_files v2 = {"memory.max", "memory.high", "memory.current",
-                                      "inactive_file"};
+                                      "inactive_file", "active_file"};
 
-/* Lowers *limit and *room by those of the group at `dir`. Page cache on the inactive list is given
- * back before anything else, so it counts as room. */
+/* What the groups leave: the smallest of each. */
+struct room { uint64_t limit, bytes; int64_t margin; };
+
+static int64_t difference(uint64_t a, uint64_t b)
+{
+    const uint64_t d = a > b ? a - b : b - a, most = INT64_MAX;
+    return (a > b ? 1 : -1) * (int64_t)(d < most ? d : most);
+}
+
+/* Lowers *room by that of the group at `dir`. Page cache on the inactive list is given back before
+ * anything else, so it counts as room. */
 static void take_group(const char *root, const char *dir, const struct group_files *names,
-                       uint64_t machine, uint64_t *limit, uint64_t *room)
+                       uint64_t machine, struct room *room)
 {
     uint64_t max = one_number(root, dir, names->limit);
     if (names->soft_limit) max = minimum(max, one_number(root, dir, names->soft_limit));
     if (max == NONE || max >= machine) return; /* v1 writes "no limit" as a huge number */
-    *limit = minimum(*limit, max);
+    room->limit = minimum(room->limit, max);
 
     struct lines l;
     char line[128];
-    uint64_t inactive = NONE;
-    if (lines_open(&l, root, dir, "memory.stat"))
-        while (lines_next(&l, line, sizeof line))
+    uint64_t inactive = NONE, active = NONE;
+    if (lines_open(&l, root, dir, "memory.stat")) {
+        while (lines_next(&l, line, sizeof line)) {
             if (inactive == NONE) inactive = value_of(line, names->inactive);
-    const uint64_t usage = or_zero(one_number(root, dir, names->usage));
-    *room = minimum(*room, less(max, less(usage, or_zero(inactive))));
+            if (active == NONE) active = value_of(line, names->active);
+        }
+    }
+    const uint64_t usage = less(or_zero(one_number(root, dir, names->usage)), or_zero(inactive));
+    const int64_t margin = difference(max, less(usage, or_zero(active)));
+    room->bytes = minimum(room->bytes, less(max, usage));
+    if (margin < room->margin) room->margin = margin;
 }
 
 /* ---- which groups we are in ----------------------------------------------------------------- */
@@ -229,8 +243,7 @@ static bool group_mount(const char *root, bool want_v2, char top[PATH_BYTES],
 }
 
 /* All groups from ours up to the top that is mounted here. */
-static void take_hierarchy(const char *root, bool want_v2, uint64_t machine, uint64_t *limit,
-                           uint64_t *room)
+static void take_hierarchy(const char *root, bool want_v2, uint64_t machine, struct room *room)
 {
     char path[PATH_BYTES], top[PATH_BYTES], point[PATH_BYTES], dir[2 * PATH_BYTES];
     if (!group_path(root, want_v2, path) || !group_mount(root, want_v2, top, point)) return;
@@ -247,7 +260,7 @@ static void take_hierarchy(const char *root, bool want_v2, uint64_t machine, uin
     for (size_t end = (size_t)n; end >= n_point;) {
         while (end > n_point && dir[end - 1] == '/') end--;
         dir[end] = 0;
-        take_group(root, dir, want_v2 ? &v2 : &v1, machine, limit, room);
+        take_group(root, dir, want_v2 ? &v2 : &v1, machine, room);
         if (end <= n_point) break;
         while (end > n_point && dir[end - 1] != '/') end--;
     }
@@ -281,7 +294,8 @@ static struct meminfo read_meminfo(const char *root)
 void sm_memory_probe_at(const char *root, struct sm_memory *out)
 {
     const struct meminfo m = read_meminfo(root);
-    uint64_t rss_file = NONE, rss = NONE, peak = NONE, limit = NONE, room = NONE;
+    uint64_t rss_file = NONE, rss = NONE, peak = NONE;
+    struct room room = {.limit = NONE, .bytes = NONE, .margin = INT64_MAX};
     struct lines l;
     char line[128];
     if (lines_open(&l, root, "/proc/self/status", "")) {
@@ -295,12 +309,14 @@ void sm_memory_probe_at(const char *root, struct sm_memory *out)
     if (available == NONE) /* kernels before 3.14 */
         available = or_zero(m.free) + or_zero(m.cached) / 2 + or_zero(m.buffers) / 2;
     available = less(available, or_zero(rss_file)); /* counted as free, but we need them */
-    take_hierarchy(root, false, m.total, &limit, &room);
-    take_hierarchy(root, true, m.total, &limit, &room);
+    take_hierarchy(root, false, m.total, &room);
+    take_hierarchy(root, true, m.total, &room);
 
     out->total_bytes = or_zero(m.total);
-    out->available_bytes = minimum(available, room);
-    out->limit_bytes = limit;
+    out->available_bytes = minimum(available, room.bytes);
+    out->margin_bytes = difference(available, 0);
+    if (room.margin < out->margin_bytes) out->margin_bytes = room.margin;
+    out->limit_bytes = room.limit;
     out->rss_bytes = or_zero(rss);
     out->peak_rss_bytes = or_zero(peak);
 }

@@ -90,6 +90,8 @@ struct sm_memory {
     uint64_t total_bytes;     /* of the machine */
     uint64_t available_bytes; /* what the system would concede now: the smaller of /proc/meminfo
                                * (less our own file pages) and the cgroup's headroom, v1 or v2 */
+    int64_t margin_bytes;     /* the same and page cache in use, which the system takes back before it
+                               * ends anybody; negative: over a cgroup limit that was lowered */
     uint64_t limit_bytes;     /* cgroup limit, UINT64_MAX if none */
     uint64_t rss_bytes, peak_rss_bytes; /* of this process */
 };

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* The guard: when the system has less memory left than the reserve, pools give slots back, a few
- * from every layer; when they are at their floor and it still sinks, the run ends with an error,
- * before the system ends it or hangs. It looks at what is there now, so a budget that is lowered
- * while we run (a cgroup limit) is followed. Called by the decoding thread between uses; 10 looks a
- * second at most. */
+/* The guard: when the system has less memory left than the reserve, or will have at the next look if
+ * it goes on falling as fast, pools give slots back, a few from every layer; when they are at their
+ * floor and it still sinks, the run ends with an error, before the system ends it or hangs. It looks
+ * at what is there now, so a budget that is lowered while we run (a cgroup limit) is followed. Called
+ * by the decoding thread between layers; 10 looks a second, 50 when memory is short. */
 #include "store/store_int.h"
 
 #define LOOK_EVERY_NS 100000000u
-#define LAST_LOOKS 5u /* at the floor: so many looks in a row below a quarter of the reserve */
+#define LOOK_SOON_NS 20000000u
+#define SOON 4          /* reserves: with less than so many left it looks soon */
+#define LAST_LOOKS 5u   /* at the floor: so many looks in a row below a quarter of the reserve */
 
 void sm_store_guard(struct sm_store *s, uint64_t reserve_bytes, uint32_t floor)
 {
-    s->guard = (struct sm_guard){.reserve_bytes = reserve_bytes, .floor = floor < 2 ? 2 : floor,
-                                 .probe = sm_memory_probe};
+    s->guard = (struct sm_guard){.reserve_bytes = (int64_t)reserve_bytes, .left_bytes = INT64_MIN,
+                                 .floor = floor < 2 ? 2 : floor, .probe = sm_memory_probe};
 }
 
 /* Take one slot from the pool: an empty one, else that of the coldest expert. Under sched.mu. */
@@ -58,18 +60,22 @@ smol_status sm_store_guard_look(struct sm_store *s, smol_error *err)
     if (!g->probe || now < g->next_ns) return SMOL_OK;
     g->next_ns = now + LOOK_EVERY_NS;
     g->probe(&m);
-    if (!m.total_bytes || m.available_bytes >= g->reserve_bytes) { /* 0: the system does not say */
+    if (!m.total_bytes) return SMOL_OK; /* the system does not say */
+    const int64_t left = m.margin_bytes, ours = (int64_t)m.rss_bytes; /* what we touch is planned */
+    const int64_t fall = g->left_bytes > left + ours ? g->left_bytes - left - ours : 0;
+    g->left_bytes = left + ours;
+    if (left - fall < SOON * g->reserve_bytes) g->next_ns = now + LOOK_SOON_NS;
+    if (left - fall >= g->reserve_bytes) {
         g->n_low = 0;
         return SMOL_OK;
     }
-    const uint64_t wanted = 2 * g->reserve_bytes - m.available_bytes;
-    if (shrink(s, wanted) || m.available_bytes >= g->reserve_bytes / 4) {
+    const uint64_t given = shrink(s, (uint64_t)(2 * g->reserve_bytes + fall - left));
+    if (given || left - fall >= g->reserve_bytes / 4) {
         g->n_low = 0;
         return SMOL_OK;
     }
     if (++g->n_low < LAST_LOOKS) return SMOL_OK;
-    return SM_FAIL(
-        err, NOMEM,
-        "the system runs out of memory: %.1f MiB are left and the pools cannot give more",
-        (double)m.available_bytes / 1048576.0);
+    return SM_FAIL(err, NOMEM, "the system runs out of memory: %.1f MiB are left and %s",
+                   left > 0 ? (double)left / 1048576.0 : 0.0,
+                   s->n_pools ? "the pools cannot give more" : "nothing can be given back");
 }

@@ -138,7 +138,7 @@ uint32_t sm_store_slots(struct sm_store *s, uint32_t pool, uint32_t first, struc
                         uint32_t n);
 
 /* Watch the system's memory from now on: below reserve_bytes the pools shrink, to `floor` slots at
- * least. sm_store_guard_look is called between uses, as often as convenient; NOMEM: nothing is left
+ * least. sm_store_guard_look is called between layers, as often as convenient; NOMEM: nothing is left
  * to give and memory still runs out. */
 void sm_store_guard(struct sm_store *s, uint64_t reserve_bytes, uint32_t floor);
 SM_NODISCARD smol_status sm_store_guard_look(struct sm_store *s, smol_error *err);

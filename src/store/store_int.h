@@ -142,7 +142,9 @@ static inline uint32_t sm_pool_live(const struct sm_expert_pool *p)
 
 struct sm_guard {
     void (*probe)(struct sm_memory *out); /* NULL: no guard */
-    uint64_t reserve_bytes, next_ns, given_bytes;
+    int64_t reserve_bytes;
+    int64_t left_bytes; /* at the last look, with what we hold ourselves; INT64_MIN: none yet */
+    uint64_t next_ns, given_bytes;
     uint32_t floor, n_low;
 };
 

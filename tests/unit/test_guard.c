@@ -11,11 +11,12 @@ static const struct store_shape shape = {
     .n_layers = N_LAYERS, .n_expert = N_EXPERT, .n_embd = 256, .n_ffn = 256, .n_vocab = 8,
     .type_gate = SM_Q2_K, .type_down = SM_Q2_K, .type_dense = SM_Q4_0, .type_embd = SM_Q4_0, .seed = 9};
 static struct store_file f;
-static uint64_t available;
+static int64_t available;
+static uint64_t rss;
 
 static void probe(struct sm_memory *m)
 {
-    *m = (struct sm_memory){.total_bytes = 1u << 30, .available_bytes = available};
+    *m = (struct sm_memory){.total_bytes = 1u << 30, .margin_bytes = available, .rss_bytes = rss};
 }
 
 static struct sm_store *open_store(uint32_t n_slots)
@@ -69,8 +70,8 @@ static void test_guard(void)
     struct sm_store *s = open_store(12);
     smol_error err = {0};
     struct sm_store_stats st;
-    const uint64_t slot = sm_store_pool(s, 0)->slot_bytes, reserve = 8 * slot;
-    sm_store_guard(s, reserve, 5);
+    const int64_t slot = (int64_t)sm_store_pool(s, 0)->slot_bytes, reserve = 8 * slot;
+    sm_store_guard(s, (uint64_t)reserve, 5);
     s->guard.probe = probe;
     TAP_OK(use_all(s, 0) && use_all(s, 1), "twelve slots work");
     available = reserve;
@@ -90,10 +91,41 @@ static void test_guard(void)
     TAP_OK(looks == 5 && err.code == SMOL_NOMEM && strstr(err.msg, "out of memory"),
            "at the floor the run ends after %u looks: %s", looks, err.msg);
     sm_store_stats(s, &st);
-    TAP_IS_INT(st.given_back_bytes, 14 * slot, "what was given back is counted");
+    TAP_IS_INT((int64_t)st.given_back_bytes, 14 * slot, "what was given back is counted");
     err = (smol_error){0};
     available = reserve / 2;
     TAP_OK(look(s, &err) == SMOL_OK, "half the reserve at the floor is bearable");
+    sm_store_free(s);
+}
+
+/* Slots are given back before it is too late, and as many as a lowered limit asks for. */
+static void test_guard_fall(void)
+{
+    struct sm_store *s = open_store(12);
+    smol_error err = {0};
+    const int64_t slot = (int64_t)sm_store_pool(s, 0)->slot_bytes, reserve = 2 * slot;
+    sm_store_guard(s, (uint64_t)reserve, 5);
+    s->guard.probe = probe;
+    available = 20 * slot;
+    bool ok = look(s, &err) == SMOL_OK && s->guard.next_ns > sm_now_ns() + 50000000;
+    available = 12 * slot;
+    rss = (uint64_t)(8 * slot);
+    ok = ok && look(s, &err) == SMOL_OK && s->guard.given_bytes == 0;
+    TAP_OK(ok, "what we take ourselves is no cause");
+    available = 7 * slot;
+    TAP_OK(look(s, &err) == SMOL_OK && s->guard.given_bytes == 0 &&
+               s->guard.next_ns < sm_now_ns() + 50000000, "it falls: looks come soon");
+    available = 4 * slot;
+    TAP_OK(look(s, &err) == SMOL_OK && s->pool[0]->n_off == 2 && s->pool[1]->n_off == 2,
+           "it falls to below the reserve at the next look: %u slots go", s->pool[0]->n_off);
+    rss -= (uint64_t)(4 * slot);
+    available = 8 * slot;
+    TAP_OK(look(s, &err) == SMOL_OK && s->pool[0]->n_off == 2, "what was given back is no fall");
+    rss = 0;
+    s->guard.left_bytes = INT64_MIN;
+    available = -2 * slot;
+    TAP_OK(look(s, &err) == SMOL_OK && s->pool[0]->n_off == 5 && use_all(s, 0) && use_all(s, 1),
+           "over a limit: as much more at once, %u slots are gone", s->pool[0]->n_off);
     sm_store_free(s);
 }
 
@@ -151,6 +183,7 @@ int main(int argc, char **argv)
     tap_init(argc, argv);
     store_file_make(&f, "guard.gguf", &shape);
     test_guard();
+    test_guard_fall();
     test_warm();
     test_settle();
     store_file_free(&f);

@@ -41,6 +41,13 @@ static void check(const char *name, uint64_t total, uint64_t available, uint64_t
                (unsigned long long)available, (unsigned long long)limit);
 }
 
+static void check_margin(const char *name, int64_t margin)
+{
+    struct sm_memory m;
+    sm_memory_probe_at(root, &m);
+    TAP_IS_INT(m.margin_bytes, margin, name);
+}
+
 #define MEMINFO                                                                                    \
     "MemTotal:        2048000 kB\nMemFree:  100000 kB\nMemAvailable:    1024000 kB\n"              \
     "Buffers: 2000 kB\nCached:  400000 kB\nSwapCached: 5 kB\n"
@@ -90,6 +97,7 @@ static void test_v2(void)
     put(CG "memory.stat",
         "anon 1\nfile 99\ninactive_anon 7\ninactive_file 52428800\nactive_file 3\n");
     check("inactive page cache is room", 2048000 * KIB, 462 * MIB, 512 * MIB);
+    check_margin("active page cache goes before anybody is killed", (int64_t)(462 * MIB) + 3);
     put(CG "a b.scope/memory.max", "268435456\n");
     put(CG "a b.scope/memory.current", "251658240\n");
     check("the smallest room counts", 2048000 * KIB, 16 * MIB, 256 * MIB);
@@ -97,6 +105,7 @@ static void test_v2(void)
     check("memory.high is a limit", 2048000 * KIB, 8 * MIB, 248 * MIB);
     put(CG "a b.scope/memory.current", "1000000000\n");
     check("over the limit: nothing", 2048000 * KIB, 0, 248 * MIB);
+    check_margin("and how far over", 260046848 - 1000000000);
 #undef CG
 }
 
@@ -134,6 +143,7 @@ static void test_v1(void)
     put("cg/memory/box/memory.stat",
         "inactive_file 1\ntotal_cache 1\ntotal_inactive_file 104857600\n");
     check("v1, limit of the parent", 2048000 * KIB, 200 * MIB, 300 * MIB);
+    check_margin("v1, a margin without active page cache", (int64_t)(200 * MIB));
     put("cg/memory/box/run/memory.limit_in_bytes", "104857600\n");
     put("cg/memory/box/run/memory.usage_in_bytes", "1048576\n");
     check("v1, own limit", 2048000 * KIB, 99 * MIB, 100 * MIB);
