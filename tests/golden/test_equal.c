@@ -2,7 +2,9 @@
 /* Law 1: the logits are the same bits whatever the kernel level, the threads, the cut of the prompt
  * and the number of experts in RAM. The first run is the plain one: reference kernels, one thread,
  * everything resident, the prompt at once; its hash is frozen here, so that compilers and machines
- * are compared too. Under emulation (QEMU_CPU is set) prompts are shorter and variations fewer. */
+ * are compared too. Under emulation (QEMU_CPU is set) prompts are shorter and variations fewer.
+ * Two models are read from the disk, the others from a copy in memory: every read that a disk makes
+ * wait costs two switches of threads, more than the arithmetic of these small models. */
 #include "base/hash.h"
 #include "disk_log.h"
 #include "model_run.h"
@@ -56,15 +58,25 @@ static const unsigned chunks[] = {1, 5, 64};
 
 static int32_t tokens[N_TOKENS];
 
-static bool have_level(const struct equal_case *c, const char *level)
+static char model_path[512]; /* of the case */
+
+static void place_model(const struct equal_case *c)
 {
-    char path[512];
+    const bool on_disk = c->cross || !strncmp(c->path, "models/", 7);
+    char from[512];
+    (void)source_path(from, sizeof from, c->path);
+    (void)snprintf(model_path, sizeof model_path, "%s", on_disk ? from : temp_path("model.gguf"));
+    if (!on_disk) file_copy(from, model_path);
+}
+
+static bool have_level(const char *level)
+{
     smol_params p;
     smol_plan plan;
     smol_error err = {0};
     smol_params_default(&p);
     p.cpu = level;
-    return smol_plan_file(source_path(path, sizeof path, c->path), &p, &plan, &err) == SMOL_OK;
+    return smol_plan_file(model_path, &p, &plan, &err) == SMOL_OK;
 }
 
 static const char *packed_path; /* NULL: the plain file is run */
@@ -73,10 +85,9 @@ static uint64_t memory_bytes;   /* 0: enough */
 static const unsigned prefetches[] = {SMOL_PREFETCH_AUTO, 0, 1, 3, 2};
 static unsigned n_runs;
 
-static float *run(const struct equal_case *c, const char *level, unsigned threads, unsigned pool,
-                  unsigned chunk, size_t n, size_t *n_vocab, smol_error *err)
+static float *run(const char *level, unsigned threads, unsigned pool, unsigned chunk, size_t n,
+                  size_t *n_vocab, smol_error *err)
 {
-    char path[512];
     smol_params p;
     smol_params_default(&p);
     p.cpu = level;
@@ -89,8 +100,7 @@ static float *run(const struct equal_case *c, const char *level, unsigned thread
     p.ctx = 64;
     p.logit_rows = 3;
     p.memory_bytes = memory_bytes;
-    if (packed_path) return model_logits(packed_path, &p, tokens, n, n_vocab, err);
-    return model_logits(source_path(path, sizeof path, c->path), &p, tokens, n, n_vocab, err);
+    return model_logits(packed_path ? packed_path : model_path, &p, tokens, n, n_vocab, err);
 }
 
 struct comparison { const struct equal_case *c; const float *want; size_t n, n_vocab, n_runs, n_wrong; };
@@ -100,7 +110,7 @@ static void compare(struct comparison *k, const char *level, unsigned threads, u
 {
     smol_error err;
     size_t n_vocab = 0;
-    float *have = run(k->c, level, threads, pool, chunk, k->n, &n_vocab, &err);
+    float *have = run(level, threads, pool, chunk, k->n, &n_vocab, &err);
     k->n_runs++;
     if (!have || n_vocab != k->n_vocab || memcmp(have, k->want, k->n * n_vocab * sizeof *have)) {
         k->n_wrong++;
@@ -152,12 +162,11 @@ static void vary_each(struct comparison *k, const char *const *on, size_t n_on, 
 static void vary_packed(struct comparison *k, const char *const *on, size_t n_on, bool short_run)
 {
     unsigned pools[4];
-    char path[512];
     smol_error err;
     const size_t n_pools = pools_of(k->c, pools);
     packed_path = temp_path("pack.gguf");
     (void)remove(packed_path);
-    if (pack_file(source_path(path, sizeof path, k->c->path), packed_path, false, 0, &err) != SMOL_OK) {
+    if (pack_file(model_path, packed_path, false, 0, &err) != SMOL_OK) {
         printf("# cannot be packed: %s\n", err.msg);
         k->n_wrong++;
     } else if (short_run) {
@@ -174,7 +183,6 @@ static void vary_packed(struct comparison *k, const char *const *on, size_t n_on
 static void vary_streamed(struct comparison *k, const char *const *on, size_t n_on, bool short_run,
                           size_t *n_streamed)
 {
-    char path[512];
     smol_params p;
     smol_plan plan;
     smol_error err = {0};
@@ -183,12 +191,11 @@ static void vary_streamed(struct comparison *k, const char *const *on, size_t n_
     p.threads = 2;
     p.chunk = 5;
     p.logit_rows = 3;
-    (void)source_path(path, sizeof path, k->c->path);
     p.pool = k->c->floor;
-    if (smol_plan_file(path, &p, &plan, &err) != SMOL_OK) return;
+    if (smol_plan_file(model_path, &p, &plan, &err) != SMOL_OK) return;
     const uint64_t full = plan.total_bytes;
     p.memory_bytes = 1;
-    (void)smol_plan_file(path, &p, &plan, &err); /* streams all it can, and says what that needs */
+    (void)smol_plan_file(model_path, &p, &plan, &err); /* streams all it can, and says what that needs */
     const uint64_t least = plan.needed_bytes;
     for (unsigned i = 0; i < (short_run ? 1 : 3) && least < full; i++) {
         memory_bytes = least + (full - 1 - least) * i / 2;
@@ -207,9 +214,10 @@ static void check(const struct equal_case *c, bool emulated, bool full)
     size_t n_on = 0, n_vocab = 0;
     smol_error err;
     const size_t n = full ? N_TOKENS : 16;
+    place_model(c);
     for (size_t i = 0; i < COUNT(levels); i++)
-        if (have_level(c, levels[i])) on[n_on++] = levels[i];
-    float *want = run(c, "ref", 1, 0, 64, n, &n_vocab, &err);
+        if (have_level(levels[i])) on[n_on++] = levels[i];
+    float *want = run("ref", 1, 0, 64, n, &n_vocab, &err);
     if (!want) {
         TAP_OK(false, "%s runs: %s", c->path, err.msg);
         return;
@@ -230,6 +238,7 @@ int main(int argc, char **argv)
 {
     const bool emulated = tap_effort() == 0, full = tap_effort() == 2;
     tap_init(argc, argv);
+    temp_prefer_memory();
     disk_skip_syncs(); /* of packs that live as long as this test */
     for (int i = 0; i < N_TOKENS; i++) tokens[i] = (i * 7919 + 13) % 300;
     for (size_t i = 0; i < COUNT(cases); i++)

@@ -3,7 +3,9 @@
  * prompt, the reads ahead and the kernels are, since they look at the logical pool only. */
 #include "infer/engine.h"
 #include "model_run.h"
+#include "pack_files.h"
 #include "tap.h"
+#include "temp.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -11,12 +13,12 @@
 
 enum { N = 40 };
 static int32_t tokens[N];
+static char model_path[512]; /* a copy in memory: reads that wait for a disk are most of the time */
 
 struct way { unsigned threads, chunk, prefetch; const char *cpu; };
 
 static float *run(const struct way *w, smol_params p, unsigned pool, size_t *n_vocab)
 {
-    char path[512];
     smol_error err = {0};
     p.pool = pool;
     p.ctx = 64;
@@ -24,8 +26,7 @@ static float *run(const struct way *w, smol_params p, unsigned pool, size_t *n_v
     p.chunk = w->chunk;
     p.prefetch = w->prefetch;
     p.cpu = w->cpu;
-    float *l = model_logits(source_path(path, sizeof path, "models/tiny-moe.gguf"), &p, tokens, N,
-                            n_vocab, &err);
+    float *l = model_logits(model_path, &p, tokens, N, n_vocab, &err);
     if (!l) printf("# %s\n", err.msg);
     return l;
 }
@@ -155,8 +156,12 @@ static void check_drafts(void)
 
 int main(int argc, char **argv)
 {
+    char path[512];
     smol_params p;
     tap_init(argc, argv);
+    temp_prefer_memory();
+    (void)snprintf(model_path, sizeof model_path, "%s", temp_path("model.gguf"));
+    file_copy(source_path(path, sizeof path, "models/tiny-moe.gguf"), model_path);
     for (int i = 0; i < N; i++) tokens[i] = (int32_t)(tap_random_below(1900) + 10);
     smol_params_default(&p);
     p.route_bias = 0.2f;
