@@ -359,6 +359,9 @@ typedef struct {
     uint64_t peak_rss_bytes, budget_bytes, resident_bytes, bytes_read, load_bytes_read;
     unsigned pool_slots_per_layer;
     uint64_t expert_uses, expert_misses;
+    uint64_t expert_misses_ready; /* misses whose expert was there when its layer asked */
+    uint64_t expert_misses_late;  /* misses that compute had to wait for */
+    double flash_busy_seconds;    /* a read of an expert was under way */
     uint64_t expert_dropped;    /* left out by route_drop; not among the uses */
     uint64_t prefetch_issued, prefetch_used, prefetch_wasted_bytes; /* experts, experts, bytes */
     uint64_t given_back_bytes;  /* of expert pools, because the system ran short of memory */

@@ -137,7 +137,8 @@ static smol_status new_pool(struct sm_store *s, struct sm_expert_pool *p, uint32
 size_t sm_use_table_bytes(uint32_t n_expert_max)
 {
     const size_t ids = sm_round_up(sizeof(uint16_t) * n_expert_max, SM_ALIGN);
-    return 2 * ids + 2 * sm_round_up(n_expert_max, SM_ALIGN);
+    const size_t missed = sm_round_up(sizeof(uint32_t) * n_expert_max, SM_ALIGN);
+    return 2 * ids + 2 * sm_round_up(n_expert_max, SM_ALIGN) + missed;
 }
 
 static smol_status new_use(struct sm_store *s, smol_error *err)
@@ -153,6 +154,7 @@ static smol_status new_use(struct sm_store *s, smol_error *err)
     s->use.slot = (uint16_t *)(void *)(at + ids);
     s->use.state = at + 2 * ids;
     s->use.was_read = s->use.state + flags;
+    s->use.missed = (uint32_t *)(void *)(s->use.was_read + flags);
     return SMOL_OK;
 }
 

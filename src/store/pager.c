@@ -131,6 +131,11 @@ static bool is_here(const struct sm_expert_pool *p, uint16_t expert)
     return !sl->failed && (sl->state == SM_SLOT_READY || sl->state == SM_SLOT_LOADING);
 }
 
+static bool is_whole(const struct sm_expert_pool *p, uint16_t expert)
+{
+    return p->slot_of[expert] != SM_NO_SLOT && p->slot[p->slot_of[expert]].state == SM_SLOT_READY;
+}
+
 /* How many residents after the first missing item stay unpinned, see above. */
 static unsigned surplus(const struct sm_use *u, unsigned n_missing, unsigned n_after)
 {
@@ -162,6 +167,9 @@ void sm_pager_begin(struct sm_store *s, uint32_t pool, const uint16_t *ids, unsi
         u->ids[i] = ids[i];
         u->state[i] = SM_ITEM_MISSING;
         u->was_read[i] = 0;
+        u->missed[i] = p->policy.missed[ids[i]];
+        p->policy.missed[ids[i]] = 0;
+        if (is_whole(p, ids[i])) s->stats.misses_ready += u->missed[i];
         if (!is_here(p, ids[i])) n_missing++;
         else if (n_missing) n_after++;
     }
@@ -204,6 +212,13 @@ static bool wait_for_readers(struct sm_store *s)
     (void)pthread_cond_wait(&s->sched.done, &s->sched.mu);
     s->stats.demand_wait_ns += sm_now_ns() - start;
     return true;
+}
+
+/* An item that was waited for: its misses are late, once. */
+static void count_late(struct sm_store *s, struct sm_use *u, unsigned i)
+{
+    s->stats.misses_late += u->missed[i];
+    u->missed[i] = 0;
 }
 
 static smol_status failure(const struct sm_use *u, smol_error *err)
@@ -252,6 +267,7 @@ smol_status sm_pager_take(struct sm_store *s, unsigned *i, struct sm_expert *e, 
     struct sm_use *u = &s->use;
     smol_status st = SMOL_OK;
     unsigned item = u->n;
+    bool waited = false;
     *i = 0;
     *e = (struct sm_expert){0};
     assert(u->active && u->n_taken < u->n);
@@ -264,6 +280,7 @@ smol_status sm_pager_take(struct sm_store *s, unsigned *i, struct sm_expert *e, 
             st = SM_FAIL(err, LIMIT, "all slots of a pool are held at once");
             break;
         }
+        waited = true;
     }
     if (u->status != SMOL_OK) st = failure(u, err);
     if (st != SMOL_OK) {
@@ -273,6 +290,7 @@ smol_status sm_pager_take(struct sm_store *s, unsigned *i, struct sm_expert *e, 
     u->state[item] = SM_ITEM_TAKEN;
     slot_of_item(u, item)->n_uses++;
     u->n_taken++;
+    if (waited) count_late(s, u, item);
     if (u->was_read[item]) u->n_ahead--;
     start_missing(s, u);
     sm_sched_unlock(&s->sched);
@@ -301,7 +319,10 @@ smol_status sm_pager_take_down(struct sm_store *s, unsigned i, smol_error *err)
     struct sm_slot *sl = slot_of_item(u, i);
     sm_sched_lock(&s->sched);
     while (u->status == SMOL_OK && !sm_slot_half_ready(sl, SM_HALF_DOWN)) {
-        if (wait_for_readers(s)) continue;
+        if (wait_for_readers(s)) {
+            count_late(s, u, i);
+            continue;
+        }
         st = SM_FAIL(err, LIMIT, "nobody reads what is waited for");
         break;
     }

@@ -48,11 +48,12 @@ const struct sm_policy_ops *sm_policy_find(const char *name)
 }
 
 static size_t stamp_bytes(uint32_t n) { return sm_round_up(sizeof(uint64_t) * n, SM_ALIGN); }
+static size_t missed_bytes(uint32_t n) { return sm_round_up(sizeof(uint32_t) * n, SM_ALIGN); }
 static size_t flag_bytes(uint32_t n) { return sm_round_up(n, SM_ALIGN); }
 
 size_t sm_policy_bytes(uint32_t n_expert)
 {
-    return 4 * stamp_bytes(n_expert) + 2 * flag_bytes(n_expert);
+    return 4 * stamp_bytes(n_expert) + 2 * flag_bytes(n_expert) + missed_bytes(n_expert);
 }
 
 void sm_policy_init(struct sm_policy *p, const struct sm_policy_ops *ops, uint32_t n_expert,
@@ -70,6 +71,7 @@ void sm_policy_init(struct sm_policy *p, const struct sm_policy_ops *ops, uint32
     p->count = (uint64_t *)(void *)(at + 3 * stamp_bytes(n_expert));
     p->held = at + 4 * stamp_bytes(n_expert);
     p->chosen = p->held + flag_bytes(n_expert);
+    p->missed = (uint32_t *)(void *)(p->chosen + flag_bytes(n_expert));
 }
 
 /* The coldest held expert; one that this token chose only when there is no other (a pool smaller
@@ -111,6 +113,7 @@ unsigned sm_policy_touch(struct sm_policy *p, const uint16_t *ids, unsigned k)
         p->sum[ids[i]] = p->sum[ids[i]] + p->weight;
         if (p->held[ids[i]]) continue;
         misses++;
+        p->missed[ids[i]]++;
         if (p->n_held == p->n_slots) {
             p->held[coldest(p)] = 0;
             p->n_held--;

@@ -44,6 +44,7 @@ struct sm_policy {
     uint64_t *count;  /* [n_expert] uses */
     uint8_t *held;    /* [n_expert] 1: in the logical pool */
     uint8_t *chosen;  /* [n_expert] scratch of sm_policy_touch, all zero between calls */
+    uint32_t *missed; /* [n_expert] misses that the owner has not looked at yet: it empties them */
 };
 
 /* Bytes of tables for n experts, to be handed to sm_policy_init (zeroed, 64-byte aligned). */

@@ -156,6 +156,8 @@ SM_NODISCARD smol_status sm_store_warm(struct sm_store *s, uint32_t pool, const 
 
 struct sm_store_stats {
     uint64_t expert_uses, expert_misses;  /* by the logical pool */
+    uint64_t misses_ready;                /* of these, whole in a slot when their layer asked */
+    uint64_t misses_late;                 /* of these, those that compute had to wait for */
     uint64_t bytes_read;                  /* experts and rows, after load */
     uint64_t load_bytes_read;
     uint64_t demand_wait_ns;              /* take/take_down blocked with nothing to compute */

@@ -198,6 +198,7 @@ struct sm_use {
     uint16_t *ids, *slot;        /* [most experts of any pool] */
     uint8_t *state;              /* enum sm_item_state */
     uint8_t *was_read;           /* item was read in this use */
+    uint32_t *missed;            /* misses it stands for that were not waited for yet */
     smol_status status;          /* first failure of a pinned slot */
     smol_error err;
 };

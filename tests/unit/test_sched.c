@@ -186,6 +186,13 @@ static void *open_later(void *arg)
     return arg;
 }
 
+static void *open_gate_later(void *arg)
+{
+    sm_sleep_ns(30000000);
+    set(0, 7, SM_PART_GATE, false);
+    return arg;
+}
+
 static void test_halves(void)
 {
     struct sm_store *s = open_store(4, 4);
@@ -340,6 +347,44 @@ static void test_caps(void)
     sm_store_free(s);
 }
 
+static struct sm_store_stats stats_of(struct sm_store *s)
+{
+    struct sm_store_stats st;
+    sm_store_stats(s, &st);
+    return st;
+}
+
+/* Read ahead and there; not read ahead and waited for; there all along. */
+static void test_in_time(void)
+{
+    struct sm_store *s = open_store(6, 4);
+    const uint16_t ids[] = {1, 3};
+    sm_pager_note(s, 0, ids, 2);
+    TAP_OK(sm_pager_prefetch(s, 0, ids, 1, SM_PREFETCH_NEXT) == 1, "one of two is read ahead");
+    await_state(s, 0, 1, SM_SLOT_READY);
+    TAP_OK(use(s, 0, ids, 2), "both are used");
+    struct sm_store_stats st = stats_of(s);
+    TAP_OK(st.expert_misses == 2 && st.misses_ready == 1, "one miss of two was there when asked for");
+    const uint64_t late = st.misses_late;
+    TAP_OK(late <= 1, "it was not waited for");
+    sm_pager_note(s, 0, ids, 2);
+    TAP_OK(use(s, 0, ids, 2), "again: no miss");
+    st = stats_of(s);
+    TAP_OK(st.expert_misses == 2 && st.misses_ready == 1 && st.misses_late == late, "nothing to count");
+
+    const uint16_t other[] = {7};
+    pthread_t t;
+    set(0, 7, SM_PART_GATE, true);
+    sm_pager_note(s, 0, other, 1);
+    sm_pager_note(s, 0, other, 1); /* two tokens of a wave: one miss, the second is a hit */
+    TAP_OK(pthread_create(&t, NULL, open_gate_later, NULL) == 0, "gate comes 30 ms later");
+    TAP_OK(use(s, 0, other, 1), "waited for");
+    (void)pthread_join(t, NULL);
+    st = stats_of(s);
+    TAP_OK(st.expert_misses == 3 && st.misses_ready == 1 && st.misses_late == late + 1, "and late");
+    sm_store_free(s);
+}
+
 /* Experts that a wave brings and the policy would not keep leave the hot ones alone. */
 static void test_wave(void)
 {
@@ -411,6 +456,7 @@ int main(int argc, char **argv)
     test_drain();
     test_priority();
     test_caps();
+    test_in_time();
     test_wave();
     test_held();
     store_file_unfake();

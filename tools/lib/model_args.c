@@ -192,12 +192,15 @@ static bool write_object(FILE *f, const smol_stats *s)
     sm_json_uint(&j, "pool_slots_per_layer", s->pool_slots_per_layer);
     sm_json_uint(&j, "expert_uses", s->expert_uses);
     sm_json_uint(&j, "expert_misses", s->expert_misses);
+    sm_json_uint(&j, "expert_misses_ready", s->expert_misses_ready);
+    sm_json_uint(&j, "expert_misses_late", s->expert_misses_late);
     sm_json_uint(&j, "expert_dropped", s->expert_dropped);
     sm_json_uint(&j, "prefetch_issued", s->prefetch_issued);
     sm_json_uint(&j, "prefetch_used", s->prefetch_used);
     sm_json_uint(&j, "prefetch_wasted_bytes", s->prefetch_wasted_bytes);
     sm_json_uint(&j, "given_back_bytes", s->given_back_bytes);
     sm_json_num(&j, "demand_wait_seconds", s->demand_wait_seconds);
+    sm_json_num(&j, "flash_busy_seconds", s->flash_busy_seconds);
     sm_json_uint(&j, "bytes_read", s->bytes_read);
     sm_json_uint(&j, "load_bytes_read", s->load_bytes_read);
     sm_json_uint(&j, "resident_bytes", s->resident_bytes);
