@@ -25,19 +25,21 @@ static uint64_t distance(const struct sm_store *s, const struct sm_expert_pool *
     return p->index > last ? p->index - last : p->index + s->n_pools - last;
 }
 
-static bool ask_one(struct sm_store *s, struct sm_expert_pool *p, uint16_t expert,
-                    enum sm_io_class io_class)
+static bool join_one(struct sm_store *s, struct sm_expert_pool *p, struct sm_slot *sl,
+                     enum sm_io_class io_class)
 {
-    if (p->slot_of[expert] != SM_NO_SLOT) {
-        struct sm_slot *sl = &p->slot[p->slot_of[expert]];
-        if (sl->failed) return false;
-        if (!sl->queued) sl->due = s->use.count + distance(s, p);
-        if (sl->state == SM_SLOT_DRAINING) sm_slot_revive(s, sl, io_class);
-        if (sl->state == SM_SLOT_LOADING) sm_sched_raise(&s->sched, sl, io_class);
-        if (sl->state == SM_SLOT_READY) sl->io_class = (uint8_t)io_class;
-        sl->ahead = !sl->pins;
-        return true;
-    }
+    if (sl->failed) return false;
+    if (!sl->queued) sl->due = s->use.count + distance(s, p);
+    if (sl->state == SM_SLOT_DRAINING) sm_slot_revive(s, sl, io_class);
+    if (sl->state == SM_SLOT_LOADING) sm_sched_raise(&s->sched, sl, io_class);
+    if (sl->state == SM_SLOT_READY) sl->io_class = (uint8_t)io_class;
+    sl->ahead = !sl->pins;
+    return true;
+}
+
+static bool start_one(struct sm_store *s, struct sm_expert_pool *p, uint16_t expert,
+                      enum sm_io_class io_class)
+{
     if (n_speculative(p) + p->k_max >= sm_pool_live(p)) return false;
     struct sm_slot *sl = sm_slots_empty(p);
     if (!sl) {
@@ -55,13 +57,19 @@ unsigned sm_pager_prefetch(struct sm_store *s, uint32_t pool, const uint16_t *id
 {
     assert(pool < s->n_pools);
     struct sm_expert_pool *p = s->pool[pool];
+    const enum sm_io_class io_class = how == SM_PREFETCH_NEXT ? SM_IO_NEXT : SM_IO_WARM;
     unsigned coming = 0;
     if (p->complete) return n;
     sm_sched_lock(&s->sched);
+    /* What is there is kept before anything is read: a read that makes room by evicting another one
+     * of `ids` only adds the read of that. */
     for (unsigned i = 0; i < n; i++) {
         assert(ids[i] < p->info.n_expert);
-        coming += ask_one(s, p, ids[i], how == SM_PREFETCH_NEXT ? SM_IO_NEXT : SM_IO_WARM);
+        const bool here = p->slot_of[ids[i]] != SM_NO_SLOT;
+        if (here) coming += join_one(s, p, &p->slot[p->slot_of[ids[i]]], io_class);
     }
+    for (unsigned i = 0; i < n; i++)
+        if (p->slot_of[ids[i]] == SM_NO_SLOT) coming += start_one(s, p, ids[i], io_class);
     sm_slots_check(s, p);
     sm_sched_unlock(&s->sched);
     return coming;

@@ -385,6 +385,24 @@ static void test_in_time(void)
     sm_store_free(s);
 }
 
+/* Experts that are expected and there do not make room for others that are expected. */
+static void test_keep(void)
+{
+    struct sm_store *s = open_store(4, 3);
+    const uint16_t hot[] = {5}, first[] = {0, 1, 2, 3}, expected[] = {8, 0, 1};
+    sm_pager_note(s, 0, first, 1);
+    for (unsigned i = 1; i < 4; i++) sm_pager_note(s, 0, first + i, 1); /* 0 is the coldest, then 1 */
+    TAP_OK(use(s, 0, first, 4), "four slots are full");
+    sm_pager_note(s, 1, hot, 1);
+    TAP_IS_INT(sm_pager_prefetch(s, 0, expected, 3, SM_PREFETCH_NEXT), 3, "two are there, one is read");
+    TAP_OK(look_at(s, 0, 0).state == SM_SLOT_READY && look_at(s, 0, 1).state == SM_SLOT_READY &&
+               look_at(s, 0, 2).state == -1,
+           "in place of the coldest that is not expected");
+    await_state(s, 0, 8, SM_SLOT_READY);
+    TAP_IS_INT(started(0, 0) + started(0, 1), 6, "nothing is read again");
+    sm_store_free(s);
+}
+
 /* Experts that a wave brings and the policy would not keep leave the hot ones alone. */
 static void test_wave(void)
 {
@@ -457,6 +475,7 @@ int main(int argc, char **argv)
     test_priority();
     test_caps();
     test_in_time();
+    test_keep();
     test_wave();
     test_held();
     store_file_unfake();
