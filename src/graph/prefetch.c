@@ -95,10 +95,14 @@ void sm_prefetch_add(struct sm_prefetch *a, uint32_t i, const struct sm_moe *moe
 
 /* The least share of right reads that is worth it. A wrong one delays others while the flash is
  * busy, and always costs the expert that made room: on tiny-moe with 16 slots, reading whatever was
- * likely at all (20 %) made 35 % more reads necessary. */
-static float least_worth(const struct sm_prefetch *a)
+ * likely at all (20 %) made 35 % more reads necessary. Beyond the next layer a read can only win the
+ * time in which the flash would rest: on one that never does it changes the order of reads and adds
+ * the wrong ones. */
+static float least_worth(const struct sm_prefetch *a, uint32_t row)
 {
-    const float cost = WRONG_COST * a->busy, least = cost / (1 + cost);
+    const float cost = WRONG_COST * a->busy;
+    float least = cost / (1 + cost);
+    if (row % SM_PREFETCH_MAX && least < a->busy) least = a->busy;
     return least > WORTH_MIN ? least : WORTH_MIN;
 }
 
@@ -107,7 +111,7 @@ static bool distance_pays(const struct sm_prefetch *a, uint32_t d, uint32_t row,
 {
     if (a->depth != SM_PREFETCH_AUTO) return d < a->depth;
     if (a->n_tokens % LOOK_EVERY == 0) return true;
-    const float least = least_worth(a);
+    const float least = least_worth(a, row);
     for (uint32_t r = 0; r < k && r < SM_PREFETCH_RANKS; r++)
         if (a->worth[row][r] >= least) return true;
     return false;
@@ -156,7 +160,7 @@ static void judge(struct sm_prefetch *a, const struct sm_store *s, const struct 
 static void ask(struct sm_graph *g, uint32_t pool, struct sm_prefetch_guess *q)
 {
     const struct sm_prefetch *a = g->prefetch;
-    const float least = a->depth == SM_PREFETCH_AUTO ? least_worth(a) : 0;
+    const float least = a->depth == SM_PREFETCH_AUTO ? least_worth(a, q->row) : 0;
     uint16_t missing[SM_PREFETCH_RANKS], wanted[SM_PREFETCH_RANKS];
     const unsigned n_missing = sm_pager_missing(g->store, pool, q->id, q->n, missing);
     unsigned n = 0, at = 0;
