@@ -32,7 +32,10 @@
 #define SM_PLAN_SCRATCH_SHARE 8u
 #define SM_PLAN_ROWS_SHARE 1024u
 #define SM_PLAN_ROWS_MAX 4095u
-#define SM_PLAN_READERS_DEFAULT 3u    /* 2 saturate most flash, the third hides packing */
+/* Beside those that the flash needs to reach its bandwidth (2 for most): one that packs what it has
+ * read, one that speculation leaves free. */
+#define SM_PLAN_READERS_MORE 2u
+#define SM_PLAN_READERS_DEFAULT (2u + SM_PLAN_READERS_MORE)
 #define SM_PLAN_READERS_MAX 8u
 #define SM_PLAN_ITEMS_MAX 24u
 
