@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "talk.h"
 #include "lib/input.h"
+#include "lib/outputs.h"
 #include "plat/file_writer.h"
 
 #include <errno.h>
@@ -178,6 +179,10 @@ bool sm_talk_save(const struct sm_talk *t, const char *path, char *why, size_t c
     struct stat st;
     struct sink s = {NULL, NULL};
     smol_error err = {0};
+    if (sm_output_is_model(path)) {
+        (void)snprintf(why, cap, "%s is a model and is not written over", path);
+        return false;
+    }
     const bool direct = stat(path, &st) == 0 && !S_ISREG(st.st_mode);
     if (direct) s.device = fopen(path, "w");
     bool good = direct ? s.device != NULL : sm_writer_open(&s.w, path, &err) == SMOL_OK;

@@ -9,6 +9,7 @@
 #include "lib/progress.h"
 
 #include "gguf/gguf_write.h"
+#include "plat/out.h"
 #include "plat/plat.h"
 
 #include <inttypes.h>
@@ -182,6 +183,7 @@ int sm_cmd_synth(const struct sm_options *o, int argc, char **argv)
         shape.layers = o->n_layers;
         if (shape.dense > shape.layers) shape.dense = shape.layers;
     }
+    if (sm_path_exists(argv[1])) return sm_complain(SM_EXIT_FAILED, "%s exists already", argv[1]);
     const struct synth_settings set = {o->skew, o->drift, (uint64_t)o->synth_seed};
     struct synth *s = calloc(1, sizeof *s);
     if (!s) return sm_complain(SM_EXIT_FAILED, "out of memory");

@@ -225,6 +225,13 @@ static int run_loop(struct sm_server *s)
     return sm_report(&s->load_error);
 }
 
+/* What libevent would write to stderr is said by us, where it matters. */
+static void keep_quiet(int severity, const char *text)
+{
+    (void)severity;
+    (void)text;
+}
+
 int sm_serve_run(const struct sm_serve_config *c)
 {
     struct sm_server s = {.config = *c,
@@ -236,6 +243,7 @@ int sm_serve_run(const struct sm_serve_config *c)
     (void)pthread_cond_init(&s.decode_work, NULL);
     sm_queue_init(&s.line, c->queue_max);
     sm_jansson_limit(SM_SERVE_JSON_MAX);
+    event_set_log_callback(keep_quiet);
     int code = read_keys(&s);
     if (code == SM_EXIT_DONE && (s.bell < 0 || !make_events(&s)))
         code = sm_complain(SM_EXIT_FAILED, "cannot set up the event loop: %s", strerror(errno));

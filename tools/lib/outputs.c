@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+#include "outputs.h"
+#include "command.h"
+#include "plat/out.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+bool sm_output_is_model(const char *path)
+{
+    static const char begins[][5] = {"GGUF", "smPK", "smFR"};
+    struct stat st;
+    char magic[4];
+    if (stat(path, &st) || !S_ISREG(st.st_mode)) return false;
+    FILE *f = fopen(path, "rbe");
+    const bool whole = f && fread(magic, sizeof magic, 1, f) == 1;
+    if (f) (void)fclose(f);
+    for (size_t i = 0; whole && i < sizeof begins / sizeof *begins; i++)
+        if (!memcmp(magic, begins[i], sizeof magic)) return true;
+    return false;
+}
+
+bool sm_outputs_spare_inputs(const struct sm_options *o, int n_args, char *const *args)
+{
+    const struct { const char *flag, *path; } out[] = {
+        {"--stats", o->stats}, {"--trace", o->trace}, {"--logits", o->logits}, {"--svg", o->svg}};
+    const char *const in[] = {o->prompt_file, o->text, o->learned, o->api_key_file};
+    for (size_t i = 0; i < sizeof out / sizeof *out; i++) {
+        const char *path = out[i].path;
+        bool read = false;
+        if (!path || !strcmp(path, "-")) continue;
+        if (sm_output_is_model(path)) {
+            (void)sm_complain(SM_EXIT_USAGE, "%s: %s is a model and is not written over",
+                              out[i].flag, path);
+            return false;
+        }
+        for (int k = 0; k < n_args; k++) read = read || sm_path_same(path, args[k]);
+        for (size_t k = 0; k < sizeof in / sizeof *in; k++)
+            read = read || (in[k] && strcmp(in[k], "-") != 0 && sm_path_same(path, in[k]));
+        struct stat st;
+        if (!read || stat(path, &st) || !S_ISREG(st.st_mode)) continue;
+        (void)sm_complain(SM_EXIT_USAGE, "%s: %s is what this command reads", out[i].flag, path);
+        return false;
+    }
+    return true;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* Files that a command is told to write: none may take the place of a model, or of what the same
+ * command reads. */
+#ifndef SM_TOOLS_OUTPUTS_H
+#define SM_TOOLS_OUTPUTS_H
+
+#include "options.h"
+#include <stdbool.h>
+
+/* A regular file that begins as a model does, or as a pack that is not finished. */
+bool sm_output_is_model(const char *path);
+/* False: --stats, --trace, --logits or --svg would write over a model or an input (args and files of
+ * options); it has been said which. */
+bool sm_outputs_spare_inputs(const struct sm_options *o, int n_args, char *const *args);
+
+#endif
