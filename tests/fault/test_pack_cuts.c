@@ -134,7 +134,7 @@ int main(int argc, char **argv)
 {
     const bool full = tap_effort() == 2;
     tap_init(argc, argv);
-    temp_prefer_memory();
+    temp_prefer_memory(256);
     cut_everywhere("tests/data/models/rand-qwen3-k256-q1_0.gguf", full ? 24 : 1, 1);
     cut_everywhere("tests/data/models/rand-bailingmoe2-k256-q2_k.gguf", full ? 12 : 1, full ? 1 : 5);
     cut_twice("tests/data/models/rand-qwen3-k256-q2_k.gguf", full ? 300 : 6);

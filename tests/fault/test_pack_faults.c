@@ -198,7 +198,7 @@ static void rows(void)
 int main(int argc, char **argv)
 {
     tap_init(argc, argv);
-    temp_prefer_memory();
+    temp_prefer_memory(256);
     (void)source_path(source, sizeof source, MODEL);
     (void)snprintf(pack, sizeof pack, "%s/pack.gguf", temp_dir());
     (void)snprintf(back, sizeof back, "%s/back.gguf", temp_dir());

@@ -238,7 +238,7 @@ int main(int argc, char **argv)
 {
     const bool emulated = tap_effort() == 0, full = tap_effort() == 2;
     tap_init(argc, argv);
-    temp_prefer_memory();
+    temp_prefer_memory(48);
     disk_skip_syncs(); /* of packs that live as long as this test */
     for (int i = 0; i < N_TOKENS; i++) tokens[i] = (i * 7919 + 13) % 300;
     for (size_t i = 0; i < COUNT(cases); i++)

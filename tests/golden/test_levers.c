@@ -159,7 +159,7 @@ int main(int argc, char **argv)
     char path[512];
     smol_params p;
     tap_init(argc, argv);
-    temp_prefer_memory();
+    temp_prefer_memory(48);
     (void)snprintf(model_path, sizeof model_path, "%s", temp_path("model.gguf"));
     file_copy(source_path(path, sizeof path, "models/tiny-moe.gguf"), model_path);
     for (int i = 0; i < N; i++) tokens[i] = (int32_t)(tap_random_below(1900) + 10);

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #define MEMORY "/dev/shm"
-#define MEMORY_BYTES ((uint64_t)256 << 20) /* what such a test may hold at once */
 
 static char dir[400];
 static const char *base = "/tmp";
@@ -33,11 +32,11 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 
 static void remove_all(void) { (void)nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS); }
 
-void temp_prefer_memory(void)
+void temp_prefer_memory(unsigned mib)
 {
     struct statvfs v;
     if (!access(MEMORY, W_OK | X_OK) && !statvfs(MEMORY, &v) &&
-        (uint64_t)v.f_bavail * v.f_frsize >= MEMORY_BYTES)
+        (uint64_t)v.f_bavail * v.f_frsize >= (uint64_t)mib << 20)
         base = MEMORY;
 }
 

@@ -290,7 +290,7 @@ int main(int argc, char **argv)
 {
     char path[512];
     tap_init(argc, argv);
-    temp_prefer_memory(); /* tests/cli/pack.case packs on the disk */
+    temp_prefer_memory(256); /* tests/cli/pack.case packs on the disk */
     disk_skip_syncs();
     every_model(source_path(path, sizeof path, "tests/data/models"));
     if (tap_effort()) round_trip(source_path(path, sizeof path, "models/tiny-moe.gguf"));
