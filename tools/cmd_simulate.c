@@ -5,6 +5,7 @@
 #include "lib/command.h"
 #include "lib/input.h"
 #include "lib/json.h"
+#include "lib/outputs.h"
 #include "lib/svg.h"
 #include "store/learn.h"
 #include "store/replay.h"
@@ -234,10 +235,15 @@ static int draw(const struct simulation *s, const char *path)
     for (unsigned p = 0; p < N_LINES; p++) lines[p] = (struct sm_svg_line){names[p], y[p]};
     const struct sm_svg_chart c = {"Misses by policy and pool size", "experts held per layer",
                                    "misses, % of uses", x, s->n_sizes, top, lines, N_LINES};
-    FILE *f = fopen(path, "w");
-    const bool written = f && sm_svg_write(f, &c);
-    const bool closed = !f || fclose(f) == 0;
-    if (written && closed) return SM_EXIT_DONE;
+    char *text = NULL;
+    size_t n = 0;
+    FILE *f = open_memstream(&text, &n);
+    bool written = f && sm_svg_write(f, &c);
+    written = (!f || fclose(f) == 0) && written && sm_output_write(path, text, n);
+    const int sys = errno;
+    free(text);
+    errno = sys;
+    if (written) return SM_EXIT_DONE;
     return sm_complain(SM_EXIT_FAILED, "cannot write %s: %s", path, strerror(errno));
 }
 

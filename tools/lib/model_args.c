@@ -4,6 +4,7 @@
 #include "command.h"
 #include "json.h"
 #include "learn_path.h"
+#include "outputs.h"
 #include "plat/plat.h"
 #include "progress.h"
 #include "sampling_args.h"
@@ -11,6 +12,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define SLOW_TOK_S 1.0 /* what is slower is said before one waits for it */
@@ -39,7 +41,20 @@ static void catch_interrupts(void (*handler)(int))
     (void)signal(SIGPIPE, SIG_IGN); /* writes report EPIPE instead */
 }
 
-void sm_catch_interrupt(void) { catch_interrupts(on_first_interrupt); }
+void sm_catch_interrupt(void)
+{
+    static const int ends[] = {SIGTERM, SIGHUP}; /* a file half written is removed then, too */
+    catch_interrupts(on_first_interrupt);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        struct sigaction sa;
+        if (sigaction(ends[i], NULL, &sa) || sa.sa_handler == SIG_IGN) continue; /* nohup */
+        memset(&sa, 0, sizeof sa);
+        sa.sa_handler = on_first_interrupt;
+        sigemptyset(&sa.sa_mask);
+        (void)sigaction(ends[i], &sa, NULL);
+    }
+}
+
 void sm_catch_interrupts(void) { catch_interrupts(on_interrupt); }
 
 static void print_note(void *arg, const char *text)
@@ -230,10 +245,15 @@ bool sm_write_stats(const struct sm_options *o, const smol_model *m)
         if (write_object(stdout, &s)) return true;
         return sm_output_failed("the statistics to standard output") == SM_EXIT_DONE;
     }
-    FILE *f = fopen(o->stats, "w");
-    const bool written = f && write_object(f, &s);
-    const bool closed = !f || fclose(f) == 0;
-    if (written && closed) return true;
+    char *text = NULL;
+    size_t n = 0;
+    FILE *f = open_memstream(&text, &n);
+    bool written = f && write_object(f, &s);
+    written = (!f || fclose(f) == 0) && written && sm_output_write(o->stats, text, n);
+    const int sys = errno;
+    free(text);
+    errno = sys;
+    if (written) return true;
     (void)sm_complain(SM_EXIT_FAILED, "cannot write the statistics to %s: %s", o->stats,
                       strerror(errno));
     return false;

@@ -19,7 +19,8 @@ void sm_model_context(const struct sm_options *o, const char *model, const smol_
 /* Begin with the experts that earlier runs of this model used most, and let sm_write_stats add what
  * this run used (unless --no-learn). For commands that answer; measurements must repeat. */
 void sm_model_learns(const struct sm_options *o, const char *model, smol_params *p);
-/* Catch SIGINT once: the first sets the flag, the second ends the program. */
+/* Catch SIGINT once: the first sets the flag, the second ends the program. SIGTERM and SIGHUP
+ * likewise. */
 void sm_catch_interrupt(void);
 /* The same, and each sets the flag: Ctrl-C never ends the program. */
 void sm_catch_interrupts(void);

@@ -2,7 +2,9 @@
 #include "outputs.h"
 #include "command.h"
 #include "plat/out.h"
+#include "plat/plat.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,6 +21,22 @@ bool sm_output_is_model(const char *path)
     for (size_t i = 0; whole && i < sizeof begins / sizeof *begins; i++)
         if (!memcmp(magic, begins[i], sizeof magic)) return true;
     return false;
+}
+
+bool sm_output_write(const char *path, const char *bytes, size_t n)
+{
+    struct stat st;
+    smol_error err = {0};
+    const bool there = lstat(path, &st) == 0;
+    if (!there || S_ISREG(st.st_mode)) {
+        if (sm_file_replace(path, bytes, n, &err) == SMOL_OK) return true;
+        errno = err.sys;
+        if (!there || (errno != EACCES && errno != EPERM)) return false;
+    } /* a link, a device, or a folder that takes no new file: in its place */
+    FILE *f = fopen(path, "we");
+    const bool written = f && fwrite(bytes, 1, n, f) == n;
+    const bool closed = !f || fclose(f) == 0;
+    return written && closed;
 }
 
 bool sm_outputs_spare_inputs(const struct sm_options *o, int n_args, char *const *args)

@@ -105,6 +105,8 @@ static bool refuse_unsupported(json_t *root, struct sm_refusal *e)
     return true;
 }
 
+#define WINDOW_MAX (1 << 20) /* tokens, as on the command line */
+
 /* ---- sampling ------------------------------------------------------------------------------- */
 
 static bool read_seed(json_t *o, smol_sampling *s, struct sm_refusal *e)
@@ -118,10 +120,11 @@ static bool read_seed(json_t *o, smol_sampling *s, struct sm_refusal *e)
     return true;
 }
 
-static bool read_count(json_t *o, const char *name, int32_t *out, struct sm_refusal *e)
+static bool read_count(json_t *o, const char *name, int32_t lo, int32_t hi, int32_t *out,
+                       struct sm_refusal *e)
 {
     int64_t n = *out;
-    if (!sm_field_int(o, name, 0, INT32_MAX, &n, e)) return false;
+    if (!sm_field_int(o, name, lo, hi, &n, e)) return false;
     *out = (int32_t)n;
     return true;
 }
@@ -137,10 +140,10 @@ static bool read_sampling(json_t *o, smol_sampling *s, struct sm_refusal *e)
            sm_field_float(o, "repeat_penalty", 0.01, 100, &s->repeat_penalty, e) &&
            sm_field_float(o, "dry_multiplier", 0, 100, &s->dry_multiplier, e) &&
            sm_field_float(o, "dry_base", 0, 100, &s->dry_base, e) &&
-           read_count(o, "top_k", &s->top_k, e) &&
-           read_count(o, "repeat_last_n", &s->repeat_last, e) &&
-           read_count(o, "dry_allowed_length", &s->dry_allowed, e) &&
-           read_count(o, "dry_penalty_last_n", &s->dry_last, e) && read_seed(o, s, e);
+           read_count(o, "top_k", 0, INT32_MAX, &s->top_k, e) &&
+           read_count(o, "repeat_last_n", 0, WINDOW_MAX, &s->repeat_last, e) &&
+           read_count(o, "dry_allowed_length", 1, WINDOW_MAX, &s->dry_allowed, e) &&
+           read_count(o, "dry_penalty_last_n", 0, WINDOW_MAX, &s->dry_last, e) && read_seed(o, s, e);
 }
 
 /* Token id written as an object's key; -1: it is none. */
