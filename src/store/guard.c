@@ -9,7 +9,8 @@
 #define LOOK_EVERY_NS 100000000u
 #define LOOK_SOON_NS 20000000u
 #define SOON 4          /* reserves: with less than so many left it looks soon */
-#define LAST_LOOKS 5u   /* at the floor: so many looks in a row below a quarter of the reserve */
+#define LAST_LOOKS 5u   /* at the floor: so many looks in a row below a quarter of the reserve, or two
+                         * at which it falls to nothing */
 
 void sm_store_guard(struct sm_store *s, uint64_t reserve_bytes, uint32_t floor)
 {
@@ -70,11 +71,13 @@ smol_status sm_store_guard_look(struct sm_store *s, smol_error *err)
         return SMOL_OK;
     }
     const uint64_t given = shrink(s, (uint64_t)(2 * g->reserve_bytes + fall - left));
-    if (given || left - fall >= g->reserve_bytes / 4) {
+    const bool soon = fall > 0 && left < 3 * fall; /* it would be gone in three looks */
+    if (given || (!soon && left - fall >= g->reserve_bytes / 4)) {
         g->n_low = 0;
         return SMOL_OK;
     }
-    if (++g->n_low < LAST_LOOKS) return SMOL_OK;
+    g->n_low += soon ? LAST_LOOKS / 2 + 1 : 1;
+    if (g->n_low < LAST_LOOKS) return SMOL_OK;
     return SM_FAIL(err, NOMEM, "the system runs out of memory: %.1f MiB are left and %s",
                    left > 0 ? (double)left / 1048576.0 : 0.0,
                    s->n_pools ? "the pools cannot give more" : "nothing can be given back");

@@ -126,6 +126,13 @@ static void test_guard_fall(void)
     available = -2 * slot;
     TAP_OK(look(s, &err) == SMOL_OK && s->pool[0]->n_off == 5 && use_all(s, 0) && use_all(s, 1),
            "over a limit: as much more at once, %u slots are gone", s->pool[0]->n_off);
+    available = -20 * slot;
+    ok = look(s, &err) == SMOL_OK && s->pool[0]->n_off == 7;
+    for (int i = 4; ok && i > 0; i--) { /* at the first half of the reserve would be left */
+        available = i * slot;
+        ok = (look(s, &err) == SMOL_OK) == (i > 1);
+    }
+    TAP_OK(ok && err.code == SMOL_NOMEM, "at the floor it falls fast: two looks are enough");
     sm_store_free(s);
 }
 
