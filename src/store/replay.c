@@ -23,15 +23,17 @@ static bool contains(const uint16_t *ids, uint32_t n, uint16_t id)
     return false;
 }
 
-/* What reading ahead would have done for this use, the pool being what the policy holds. */
+/* What reading ahead would have done for this use, the pool being what the policy holds. Where no
+ * layer is so far before, the token's embedding stood in: that is no prediction of a router. */
 static void look_back(const struct sm_trace_data *d, const struct sm_trace_layer *l, uint32_t t,
                       const uint8_t *held, const uint16_t *ids, uint32_t n,
                       struct sm_replay_result *sum)
 {
     const uint32_t k = d->shape.n_used;
+    const size_t layer = (size_t)(l - d->layer);
     unsigned misses = 0;
     for (uint32_t i = 0; i < n; i++) misses += !held[ids[i]];
-    for (unsigned a = 0; a < SM_TRACE_AHEAD; a++) {
+    for (unsigned a = 0; a < SM_TRACE_AHEAD && a < layer; a++) {
         const uint16_t *expected = l->ahead[a] + (size_t)t * k;
         if (expected[0] == SM_NO_EXPERT) continue;
         sum->predictable[a] += misses;

@@ -158,6 +158,7 @@ static void write_trace(void)
         sm_choose(&c, &(struct sm_lever){0}, NULL, scores[1][i], right, K);
         if (i % 4 == 0) right[1] = right[0] ? 0 : 1;
         sm_trace_token(&t, i);
+        sm_trace_ahead(&t, 0, 1, right, K); /* from the embedding */
         sm_trace_scores(&t, 0, scores[0][i]);
         sm_trace_ahead(&t, 1, 1, right, K);
         sm_trace_scores(&t, 1, scores[1][i]);
@@ -239,6 +240,7 @@ static void test_replay(void)
                         sm_replay_run(&d, 0, &how[2], &lfu, &err) == SMOL_OK;
         TAP_OK(ok && bound.misses == fewest(&d, slots, TOKENS) && bound.uses == TOKENS * K,
                "%u slots: %u misses are the fewest possible", slots, (unsigned)bound.misses);
+        TAP_OK(lru.predictable[0] == 0 && lru.asked[0] == 0, "no router foresees the first layer");
         TAP_OK(lru.misses >= bound.misses && lfu.misses >= bound.misses, "no policy is better");
     }
     struct sm_replay_result r = {0};
