@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs a fuzz target over the files of its corpus, and over a few mutations of each, as a normal
- * test: usage replay_NAME [--seed N] [--mutations N] FILE-OR-FOLDER...
+ * test: usage replay_NAME [--seed N] [--mutations N] [--part K/N] FILE-OR-FOLDER...
+ * --part: of a folder only every N-th file, from the K-th (0 is the first), so that N processes share it.
  * A crash or a sanitizer report ends the program before its plan, which is a failure. */
 #include "../tests/tap.h"
 
@@ -9,7 +10,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static unsigned n_mutations = 64;
+static unsigned n_mutations = 64, part = 0, n_parts = 1;
 
 /* The whole file in a buffer of exactly its size (so that an over-read is seen), or NULL. */
 static uint8_t *read_all(const char *path, size_t *size)
@@ -87,7 +88,7 @@ static void run_folder(const char *path)
     for (size_t i = 0; i < n; i++) {
         char full[4096];
         (void)snprintf(full, sizeof full, "%s/%s", path, name[i]);
-        run_file(full);
+        if (i % n_parts == part) run_file(full);
         free(name[i]);
     }
 }
@@ -104,6 +105,14 @@ int main(int argc, char **argv)
             i++;
         } else if (!strcmp(argv[i], "--mutations") && i + 1 < argc) {
             n_mutations = (unsigned)strtoul(argv[++i], NULL, 10);
+        } else if (!strcmp(argv[i], "--part") && i + 1 < argc) {
+            char *rest;
+            part = (unsigned)strtoul(argv[++i], &rest, 10);
+            n_parts = *rest == '/' ? (unsigned)strtoul(rest + 1, NULL, 10) : 0;
+            if (part >= n_parts) {
+                TAP_OK(0, "--part %s is not K/N", argv[i]);
+                break;
+            }
         } else if (stat(argv[i], &st)) {
             TAP_OK(0, "cannot read %s", argv[i]);
         } else if (S_ISDIR(st.st_mode)) {
