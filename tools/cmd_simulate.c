@@ -220,6 +220,8 @@ static bool print_json(const struct simulation *s)
     return sm_json_end(&j);
 }
 
+static bool write_chart(FILE *f, const void *chart) { return sm_svg_write(f, chart); }
+
 static int draw(const struct simulation *s, const char *path)
 {
     double x[MAX_SIZES], y[N_LINES][MAX_SIZES];
@@ -235,15 +237,7 @@ static int draw(const struct simulation *s, const char *path)
     for (unsigned p = 0; p < N_LINES; p++) lines[p] = (struct sm_svg_line){names[p], y[p]};
     const struct sm_svg_chart c = {"Misses by policy and pool size", "experts held per layer",
                                    "misses, % of uses", x, s->n_sizes, top, lines, N_LINES};
-    char *text = NULL;
-    size_t n = 0;
-    FILE *f = open_memstream(&text, &n);
-    bool written = f && sm_svg_write(f, &c);
-    written = (!f || fclose(f) == 0) && written && sm_output_write(path, text, n);
-    const int sys = errno;
-    free(text);
-    errno = sys;
-    if (written) return SM_EXIT_DONE;
+    if (sm_output_write(path, write_chart, &c)) return SM_EXIT_DONE;
     return sm_complain(SM_EXIT_FAILED, "cannot write %s: %s", path, strerror(errno));
 }
 

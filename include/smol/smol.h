@@ -286,6 +286,8 @@ typedef struct {
     float bias; /* added to the token's logit before everything else; -INFINITY bans it */
 } smol_logit_bias;
 
+#define SMOL_WINDOW_MAX (1 << 20) /* tokens that penalties and DRY look back, at most */
+
 typedef struct smol_sampling {
     float temp, top_p, min_p, typical;
     float temp_range, temp_exponent; /* dynamic temperature: temp +- range by entropy; range 0: off */

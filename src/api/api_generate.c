@@ -86,9 +86,7 @@ smol_status smol_sampler_new(smol_sampler **out, const smol_model *m, const smol
     sp.n_bias = p->n_bias;
     smol_status st = SMOL_OK;
     if (p->dry_multiplier > 0 && m->engine.tok)
-        st = sm_dry_breakers_new(&s->breakers, m->engine.tok, sm_dry_default_breakers,
-                                 sizeof sm_dry_default_breakers / sizeof *sm_dry_default_breakers,
-                                 err);
+        st = sm_dry_breakers_default(&s->breakers, m->engine.tok, err);
     sm.breakers = s->breakers;
     if (st == SMOL_OK) st = sm_sampler_new(&s->sampler, &sp, &sm, err);
     free(bias); /* the sampler has its own copy */

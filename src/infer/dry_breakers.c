@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const sm_dry_default_breakers[4] = {"\n", ":", "\"", "*"};
-
 void sm_dry_breakers_free(struct sm_dry_breakers *b)
 {
     if (!b) return;

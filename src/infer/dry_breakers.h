@@ -16,10 +16,13 @@
 struct sm_tok;
 struct sm_dry_breakers;
 
-/* From texts and a tokeniser. The default texts are in sm_dry_default_breakers. */
+/* From texts and a tokeniser. */
 SM_NODISCARD smol_status sm_dry_breakers_new(struct sm_dry_breakers **out, const struct sm_tok *tok,
                                              const char *const *texts, size_t n_texts,
                                              smol_error *err);
+/* From the default texts: newline, colon, double quote, asterisk. */
+SM_NODISCARD smol_status sm_dry_breakers_default(struct sm_dry_breakers **out,
+                                                 const struct sm_tok *tok, smol_error *err);
 /* From token sequences given directly: sequence i is ids[start[i]] ... ids[start[i + 1] - 1], each
  * 1 ... 1 + SM_BREAKER_TAIL tokens. */
 SM_NODISCARD smol_status sm_dry_breakers_of_ids(struct sm_dry_breakers **out, const int32_t *ids,
@@ -27,9 +30,6 @@ SM_NODISCARD smol_status sm_dry_breakers_of_ids(struct sm_dry_breakers **out, co
                                                 smol_error *err);
 void sm_dry_breakers_free(struct sm_dry_breakers *b); /* NULL is fine */
 size_t sm_dry_breakers_memory(const struct sm_dry_breakers *b); /* bytes held */
-
-/* Default texts: newline, colon, double quote, asterisk. */
-extern const char *const sm_dry_default_breakers[4];
 
 /* Sequences that begin with this token: *first is set, the number is returned. */
 struct sm_breaker {

@@ -61,3 +61,10 @@ out:
     sm_dry_breakers_free(b);
     return st;
 }
+
+smol_status sm_dry_breakers_default(struct sm_dry_breakers **out, const struct sm_tok *tok,
+                                    smol_error *err)
+{
+    static const char *const texts[] = {"\n", ":", "\"", "*"};
+    return sm_dry_breakers_new(out, tok, texts, sizeof texts / sizeof *texts, err);
+}

@@ -85,8 +85,7 @@ static smol_status size_sampler(struct sm_engine *e, const smol_params *p, smol_
     if (p->sampling) sp.n_bias = p->sampling->n_bias;
     e->sampler_bytes = sm_sampler_memory_for(&sp, &sm);
     if (!(sp.dry_multiplier > 0) || !e->tok) return SMOL_OK;
-    SM_TRY(sm_dry_breakers_new(&breakers, e->tok, sm_dry_default_breakers,
-                               sizeof sm_dry_default_breakers / sizeof *sm_dry_default_breakers, err));
+    SM_TRY(sm_dry_breakers_default(&breakers, e->tok, err));
     e->sampler_bytes += sm_dry_breakers_memory(breakers);
     sm_dry_breakers_free(breakers);
     return SMOL_OK;

@@ -33,7 +33,7 @@ struct sm_sampler {
 /* No larger than the context: the plan counts this memory. */
 static uint32_t window(int32_t n, uint32_t n_ctx)
 {
-    const uint32_t most = n_ctx < SM_WINDOW_MAX ? n_ctx : (uint32_t)SM_WINDOW_MAX;
+    const uint32_t most = n_ctx < SMOL_WINDOW_MAX ? n_ctx : (uint32_t)SMOL_WINDOW_MAX;
     return n < 0 || (uint32_t)n > most ? most : (uint32_t)n;
 }
 

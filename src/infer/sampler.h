@@ -14,7 +14,6 @@
 #include <stdbool.h>
 
 #define SM_SEED_RANDOM (-1)
-#define SM_WINDOW_MAX (1 << 20) /* tokens that penalties and DRY look back, at most */
 
 struct sm_logit_bias {
     int32_t id;

@@ -95,10 +95,10 @@ static smol_status check_integers(const struct sm_sampler_params *p, smol_error 
         {"--seed", "the seed (-1: random)", p->seed, -1, UINT32_MAX},
         {"--top-k", "the number of tokens to keep (0: all)", p->top_k, -1, INT32_MAX},
         {"--repeat-last", "the window in tokens (-1: the context)", p->repeat_last, -1,
-         SM_WINDOW_MAX},
+         SMOL_WINDOW_MAX},
         {"--dry-allowed-length", "the length in tokens", p->dry_allowed, 1, 1 << 20},
         {"--dry-penalty-last-n", "the window in tokens (-1: the context)", p->dry_last, -1,
-         SM_WINDOW_MAX},
+         SMOL_WINDOW_MAX},
         {"--mirostat", "the version (0: off)", p->mirostat, 0, 2},
         {"--mirostat-m", "the number of tokens", p->mirostat_m, 2, 1 << 20},
     };

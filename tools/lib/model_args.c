@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define SLOW_TOK_S 1.0 /* what is slower is said before one waits for it */
@@ -31,13 +30,18 @@ static void on_first_interrupt(int sig)
     (void)signal(sig, SIG_DFL); /* a second Ctrl-C ends the program */
 }
 
-static void catch_interrupts(void (*handler)(int))
+static void catch_signal(int sig, void (*handler)(int))
 {
     struct sigaction sa;
     memset(&sa, 0, sizeof sa);
     sa.sa_handler = handler;
     sigemptyset(&sa.sa_mask);
-    (void)sigaction(SIGINT, &sa, NULL);
+    (void)sigaction(sig, &sa, NULL);
+}
+
+static void catch_interrupts(void (*handler)(int))
+{
+    catch_signal(SIGINT, handler);
     (void)signal(SIGPIPE, SIG_IGN); /* writes report EPIPE instead */
 }
 
@@ -46,12 +50,9 @@ void sm_catch_interrupt(void)
     static const int ends[] = {SIGTERM, SIGHUP}; /* a file half written is removed then, too */
     catch_interrupts(on_first_interrupt);
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        struct sigaction sa;
-        if (sigaction(ends[i], NULL, &sa) || sa.sa_handler == SIG_IGN) continue; /* nohup */
-        memset(&sa, 0, sizeof sa);
-        sa.sa_handler = on_first_interrupt;
-        sigemptyset(&sa.sa_mask);
-        (void)sigaction(ends[i], &sa, NULL);
+        struct sigaction was;
+        if (sigaction(ends[i], NULL, &was) || was.sa_handler == SIG_IGN) continue; /* nohup */
+        catch_signal(ends[i], on_first_interrupt);
     }
 }
 
@@ -190,8 +191,9 @@ void sm_model_notes(const struct sm_options *o, const smol_model *m)
 
 static double rate(uint64_t n, double seconds) { return seconds > 0 ? (double)n / seconds : 0; }
 
-static bool write_object(FILE *f, const smol_stats *s)
+static bool write_object(FILE *f, const void *stats)
 {
+    const smol_stats *s = stats;
     struct sm_json j;
     sm_json_begin(&j, f, true);
     sm_json_open(&j, NULL, '{');
@@ -245,15 +247,7 @@ bool sm_write_stats(const struct sm_options *o, const smol_model *m)
         if (write_object(stdout, &s)) return true;
         return sm_output_failed("the statistics to standard output") == SM_EXIT_DONE;
     }
-    char *text = NULL;
-    size_t n = 0;
-    FILE *f = open_memstream(&text, &n);
-    bool written = f && write_object(f, &s);
-    written = (!f || fclose(f) == 0) && written && sm_output_write(o->stats, text, n);
-    const int sys = errno;
-    free(text);
-    errno = sys;
-    if (written) return true;
+    if (sm_output_write(o->stats, write_object, &s)) return true;
     (void)sm_complain(SM_EXIT_FAILED, "cannot write the statistics to %s: %s", o->stats,
                       strerror(errno));
     return false;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "options_table.h"
+#include <smol/smol.h>
 
 #define AT(field) offsetof(struct sm_options, field)
 #define PROMPTED (SM_CMD_RUN | SM_CMD_TOKENIZE)
 #define PLANNED (SM_CMD_COMPUTE | SM_CMD_PLAN)
 #define ANY (~0u)
 #define N_MAX 2147483647.0
-#define WINDOW_MAX 1048576.0 /* tokens that samplers look back */
 
 #define FLAG(name, letter, commands, field, frequent, help)                                        \
     {                                                                                              \
@@ -159,7 +159,7 @@ const struct sm_option sm_option_table[] = {
            "locally typical sampling; 1: off"),
     SAMPLE("repeat-penalty", SM_OPTION_FLOAT, repeat_penalty, 0.01, 100, 1, "R", "1", false,
            "make tokens that occurred less likely; 1: off"),
-    SAMPLE("repeat-last", SM_OPTION_I32, repeat_last, 0, WINDOW_MAX, 64, "N", "64", false,
+    SAMPLE("repeat-last", SM_OPTION_I32, repeat_last, 0, SMOL_WINDOW_MAX, 64, "N", "64", false,
            "how many tokens back the penalties look"),
     SAMPLE("frequency-penalty", SM_OPTION_FLOAT, frequency_penalty, -100, 100, 0, "F", "0", false,
            "lower a logit by F for each time the token occurred"),
@@ -169,9 +169,9 @@ const struct sm_option sm_option_table[] = {
            "penalty on repeating whole passages; 0: off"),
     SAMPLE("dry-base", SM_OPTION_FLOAT, dry_base, 0, 100, 1.75, "F", "1.75", false,
            "growth of that penalty with the length repeated"),
-    SAMPLE("dry-allowed-length", SM_OPTION_I32, dry_allowed, 1, WINDOW_MAX, 2, "N", "2", false,
+    SAMPLE("dry-allowed-length", SM_OPTION_I32, dry_allowed, 1, SMOL_WINDOW_MAX, 2, "N", "2", false,
            "longest repeat without that penalty"),
-    SAMPLE("dry-last", SM_OPTION_I32, dry_last, 0, WINDOW_MAX, 64, "N", "64", false,
+    SAMPLE("dry-last", SM_OPTION_I32, dry_last, 0, SMOL_WINDOW_MAX, 64, "N", "64", false,
            "how many tokens back it looks"),
 };
 const unsigned sm_option_count = sizeof sm_option_table / sizeof *sm_option_table;

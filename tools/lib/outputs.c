@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #include "outputs.h"
 #include "command.h"
+#include "gguf/gguf_pack.h"
 #include "plat/out.h"
 #include "plat/plat.h"
 
 #include <errno.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 bool sm_output_is_model(const char *path)
 {
-    static const char begins[][5] = {"GGUF", "smPK", "smFR"};
+    static const char begins[][5] = {"GGUF", SM_PACK_UNFINISHED, SM_PACK_FREED};
     struct stat st;
     char magic[4];
     if (stat(path, &st) || !S_ISREG(st.st_mode)) return false;
@@ -23,7 +24,7 @@ bool sm_output_is_model(const char *path)
     return false;
 }
 
-bool sm_output_write(const char *path, const char *bytes, size_t n)
+static bool write_bytes(const char *path, const char *bytes, size_t n)
 {
     struct stat st;
     smol_error err = {0};
@@ -37,6 +38,20 @@ bool sm_output_write(const char *path, const char *bytes, size_t n)
     const bool written = f && fwrite(bytes, 1, n, f) == n;
     const bool closed = !f || fclose(f) == 0;
     return written && closed;
+}
+
+bool sm_output_write(const char *path, bool (*write)(FILE *f, const void *what), const void *what)
+{
+    char *text = NULL;
+    size_t n = 0;
+    FILE *f = open_memstream(&text, &n);
+    const bool made = f && write(f, what);
+    const bool closed = !f || fclose(f) == 0;
+    const bool written = made && closed && write_bytes(path, text, n);
+    const int sys = errno;
+    free(text);
+    errno = sys;
+    return written;
 }
 
 bool sm_outputs_spare_inputs(const struct sm_options *o, int n_args, char *const *args)

@@ -105,8 +105,6 @@ static bool refuse_unsupported(json_t *root, struct sm_refusal *e)
     return true;
 }
 
-#define WINDOW_MAX (1 << 20) /* tokens, as on the command line */
-
 /* ---- sampling ------------------------------------------------------------------------------- */
 
 static bool read_seed(json_t *o, smol_sampling *s, struct sm_refusal *e)
@@ -141,9 +139,9 @@ static bool read_sampling(json_t *o, smol_sampling *s, struct sm_refusal *e)
            sm_field_float(o, "dry_multiplier", 0, 100, &s->dry_multiplier, e) &&
            sm_field_float(o, "dry_base", 0, 100, &s->dry_base, e) &&
            read_count(o, "top_k", 0, INT32_MAX, &s->top_k, e) &&
-           read_count(o, "repeat_last_n", 0, WINDOW_MAX, &s->repeat_last, e) &&
-           read_count(o, "dry_allowed_length", 1, WINDOW_MAX, &s->dry_allowed, e) &&
-           read_count(o, "dry_penalty_last_n", 0, WINDOW_MAX, &s->dry_last, e) && read_seed(o, s, e);
+           read_count(o, "repeat_last_n", 0, SMOL_WINDOW_MAX, &s->repeat_last, e) &&
+           read_count(o, "dry_allowed_length", 1, SMOL_WINDOW_MAX, &s->dry_allowed, e) &&
+           read_count(o, "dry_penalty_last_n", 0, SMOL_WINDOW_MAX, &s->dry_last, e) && read_seed(o, s, e);
 }
 
 /* Token id written as an object's key; -1: it is none. */
