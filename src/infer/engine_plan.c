@@ -91,13 +91,6 @@ static smol_status size_sampler(struct sm_engine *e, const smol_params *p, smol_
     return SMOL_OK;
 }
 
-/* 0: the default. The profile knows how many the flash alone needs. */
-static unsigned n_readers(const struct sm_engine *e, const smol_params *p)
-{
-    if (p->readers) return p->readers;
-    return e->flash.n_readers ? e->flash.n_readers + SM_PLAN_READERS_MORE : 0;
-}
-
 /* Speeds of this device, for the prediction; zeros while unknown. */
 struct speeds { double step_us, flash_mb_s, read_us_per_mb; };
 
@@ -127,7 +120,8 @@ static smol_status make_plan(struct sm_engine *e, const smol_params *p, struct s
         .prefetch_bytes = e->prefetch_depth ? sm_model_prefetch_bytes(m) : 0,
         .prefetch_insist = e->prefetch_depth != SM_PREFETCH_AUTO,
         .ctx_user = p->ctx, .chunk_user = e->stream_chunk ? e->stream_chunk : p->chunk,
-        .pool_user = p->pool, .readers_user = n_readers(e, p),
+        .pool_user = p->pool, .readers_user = p->readers,
+        .readers_flash = e->flash.n_readers,
         .expert_bytes_per_token =
             pool ? (uint64_t)n_pools * m->hp.n_used * pool->expert_file_bytes : 0,
         .step_us = speeds.step_us, .flash_mb_s = speeds.flash_mb_s,

@@ -57,13 +57,20 @@ static uint64_t scratch_bytes(const struct sm_plan_input *in, uint32_t chunk)
     return in->scratch_bytes ? in->scratch_bytes(in->scratch_arg, chunk) : 0;
 }
 
-/* Everything that depends on neither context, chunk nor slots. */
+static void set_readers(const struct sm_plan_input *in, struct sm_plan *p, unsigned n)
+{
+    p->n_readers = n < SM_PLAN_READERS_MAX ? n : SM_PLAN_READERS_MAX;
+    p->io_bytes = mul(in->store.io_bytes, p->n_readers);
+    p->stack_bytes = mul(in->stack_bytes, p->n_threads - 1 + p->n_readers);
+}
+
+/* Everything that depends on neither context, chunk nor slots, with the fewest readers. */
 static void fill_constant(const struct sm_plan_input *in, struct sm_plan *p)
 {
     p->budget_bytes = in->budget_bytes;
     p->n_threads = in->n_threads ? in->n_threads : 1;
-    p->n_readers = in->readers_user ? in->readers_user : SM_PLAN_READERS_DEFAULT;
-    if (p->n_readers > SM_PLAN_READERS_MAX) p->n_readers = SM_PLAN_READERS_MAX;
+    const unsigned flash = in->readers_flash ? in->readers_flash : SM_PLAN_READERS_FLASH;
+    set_readers(in, p, in->readers_user ? in->readers_user : flash + 1);
     for (uint32_t i = 0; i < in->n_pools; i++)
         if (in->pools[i].n_expert > p->n_expert) p->n_expert = in->pools[i].n_expert;
     for (uint32_t i = 0; i < in->n_fixed; i++)
@@ -71,9 +78,7 @@ static void fill_constant(const struct sm_plan_input *in, struct sm_plan *p)
     p->resident_bytes = in->store.resident_bytes;
     p->ring_bytes = in->store.ring_bytes;
     p->stream_bytes = in->store.stream_bytes;
-    p->io_bytes = mul(in->store.io_bytes, p->n_readers);
     p->table_bytes = add(in->store.row_bytes, in->store.table_bytes);
-    p->stack_bytes = mul(in->stack_bytes, p->n_threads - 1 + p->n_readers);
 }
 
 static uint64_t constant_bytes(const struct sm_plan *p)
@@ -183,6 +188,15 @@ static bool try_resident(const struct sm_plan_input *in, struct sm_plan *p, cons
         }
     }
     return false;
+}
+
+/* One reader more where experts are paged and it is cheap beside what the pools will have. */
+static void add_reader(const struct sm_plan_input *in, struct sm_plan *p)
+{
+    const uint64_t spare = in->budget_bytes > p->needed_bytes ? in->budget_bytes - p->needed_bytes : 0;
+    if (in->readers_user || !p->n_expert) return;
+    if (add(in->store.io_bytes, in->stack_bytes) <= spare / SM_PLAN_READER_SHARE)
+        set_readers(in, p, p->n_readers + 1);
 }
 
 /* Rules 3 to 5: the experts do not all fit. */
@@ -306,7 +320,11 @@ smol_status sm_plan_make(const struct sm_plan_input *in, struct sm_plan *out, sm
     out->needed_bytes = out->total_bytes;
 
     out->prefetch = in->prefetch_bytes > 0;
-    bool fits = try_resident(in, out, &w) || try_paged(in, out, &w);
+    bool fits = try_resident(in, out, &w);
+    if (!fits) {
+        add_reader(in, out);
+        fits = try_paged(in, out, &w);
+    }
     if (!fits && out->prefetch && !in->prefetch_insist) {
         out->prefetch = false;
         fits = try_paged(in, out, &w);

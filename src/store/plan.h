@@ -32,10 +32,11 @@
 #define SM_PLAN_SCRATCH_SHARE 8u
 #define SM_PLAN_ROWS_SHARE 1024u
 #define SM_PLAN_ROWS_MAX 4095u
-/* Beside those that the flash needs to reach its bandwidth (2 for most): one that packs what it has
- * read, one that speculation leaves free. */
-#define SM_PLAN_READERS_MORE 2u
-#define SM_PLAN_READERS_DEFAULT (2u + SM_PLAN_READERS_MORE)
+/* Those that the flash needs to reach its bandwidth, and one that packs what it has read; where experts
+ * are paged one more, which speculation leaves free, if it takes no more than this share of what the
+ * pools could have beyond their floor. */
+#define SM_PLAN_READERS_FLASH 2u
+#define SM_PLAN_READER_SHARE 16u
 #define SM_PLAN_READERS_MAX 8u
 #define SM_PLAN_ITEMS_MAX 24u
 
@@ -66,7 +67,8 @@ struct sm_plan_input {
 
     uint32_t ctx_model;          /* the model's own context; 0: unknown */
     uint32_t ctx_user, chunk_user, pool_user; /* 0: not given */
-    unsigned readers_user;       /* 0: default */
+    unsigned readers_user;       /* 0: not given */
+    unsigned readers_flash;      /* that reach the bandwidth of this flash; 0: unknown */
 
     /* For the prediction; zeros where unknown: then tok_s_predicted is 0. */
     uint64_t expert_bytes_per_token; /* file bytes of the experts one token uses */

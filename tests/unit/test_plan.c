@@ -10,8 +10,8 @@ static uint64_t scratch(void *arg, uint32_t chunk)
     return *(const uint64_t *)arg * chunk;
 }
 
-/* Nineteen pools of 256 experts of 1 MiB, 298.75 MiB resident, 40 KiB of KV a token, 100 KiB of
- * scratch a token of the chunk, 20 MiB of fixed things, 4 readers of 1 MiB, 2 threads. */
+/* Nineteen pools of 256 experts of 1 MiB, 300 MiB resident, 40 KiB of KV a token, 100 KiB of
+ * scratch a token of the chunk, 20 MiB of fixed things, 3 readers of 1 MiB, 2 threads. */
 static struct sm_plan_pool pools[19];
 static const struct sm_plan_item fixed[] = {{"process", 12 * MIB}, {"tokeniser", 8 * MIB}};
 static uint64_t scratch_per_token = 100 * 1024;
@@ -21,7 +21,7 @@ static struct sm_plan_input ling(uint64_t budget)
     for (unsigned i = 0; i < 19; i++) pools[i] = (struct sm_plan_pool){MIB, 256};
     return (struct sm_plan_input){
         .budget_bytes = budget,
-        .store = {.resident_bytes = 300 * MIB - 5 * MIB / 4, .io_bytes = MIB, .row_bytes = 512 * 1024,
+        .store = {.resident_bytes = 300 * MIB, .io_bytes = MIB, .row_bytes = 512 * 1024,
                   .table_bytes = 512 * 1024},
         .pools = pools, .n_pools = 19, .n_expert_used = 8, .fixed = fixed, .n_fixed = 2,
         .stack_bytes = 256 * 1024, .n_threads = 2, .kv_bytes_per_token = 40 * 1024,
@@ -54,7 +54,8 @@ static void test_rows(void)
     TAP_OK(within && some, "kept rows stay within their share and the budget: %s", err.msg);
 }
 
-/* constant part: 298.75 + 4 + 1 + 20 + 5 stacks of 256 KiB (1 worker + 4 readers) = 325 MiB */
+/* constant part: 300 + 3 + 1 + 20 + 4 stacks of 256 KiB (1 worker + 3 readers) = 325 MiB; a fourth
+ * reader: 1.25 MiB */
 static void test_paged(void)
 {
     struct sm_plan p;
@@ -64,10 +65,10 @@ static void test_paged(void)
     /* 2048 tokens of KV: 80 MiB; shared 595; chunk 512 needs 50 MiB <= 0.8 + 595/8 */
     TAP_IS_INT(p.ctx, 2048, "context is lowered before slots are cut");
     TAP_IS_INT(p.chunk, 512, "largest chunk while its scratch is modest");
-    TAP_IS_INT(p.n_slots, 28, "(1000 - 325 - 80 - 50) / 19 slots");
-    TAP_IS_INT(p.total_bytes, (325 + 80 + 50 + 28 * 19) * MIB, "total");
+    TAP_IS_INT(p.n_slots, 28, "(1000 - 325 - 1.25 - 80 - 50) / 19 slots");
+    TAP_IS_INT(p.total_bytes, (325 + 80 + 50 + 28 * 19) * MIB + 5 * MIB / 4, "total");
     TAP_IS_INT(sum_items(&p), p.total_bytes, "the items sum to the total");
-    TAP_IS_INT(p.n_readers, 4, "default readers");
+    TAP_IS_INT(p.n_readers, 4, "a reader more than where nothing is paged");
     TAP_OK(!p.experts_resident && strstr(p.note, "context lowered to 2048"), "note: %s", p.note);
     TAP_OK(p.miss_predicted > 0.80 && p.miss_predicted < 0.82, "miss estimate %f",
            p.miss_predicted);
@@ -80,7 +81,7 @@ static void test_paged(void)
     in.ctx_user = 4096; /* shared 215; 256 tokens: 25 MiB - 0.8 <= 26.9 */
     TAP_OK(sm_plan_make(&in, &p, &err) == SMOL_OK && p.ctx == 4096 && p.note[0] == '\0',
            "an asked for context is kept");
-    TAP_IS_INT(p.n_slots, 10, "(215 - 25) / 19");
+    TAP_IS_INT(p.n_slots, 9, "(215 - 1.25 - 25) / 19");
     in.ctx_user = 40000;
     TAP_OK(sm_plan_make(&in, &p, &err) == SMOL_ARG && strstr(err.msg, "40000"),
            "context above the model's: %s", err.msg);
@@ -194,6 +195,30 @@ static void test_dense_and_uneven(void)
     TAP_OK(sm_plan_make(&in, &p, NULL) == SMOL_OK && p.n_slots == 256, "all experts used");
 }
 
+/* Readers: what the flash needs and one; one more where the pools hardly notice, never so that a
+ * budget no longer does. */
+static void test_readers(void)
+{
+    struct sm_plan p;
+    struct sm_plan_input in = ling(1000 * MIB);
+    in.budget_bytes = 1;
+    TAP_OK(sm_plan_make(&in, &p, NULL) == SMOL_NOMEM && p.n_readers == 3, "3 in the smallest plan");
+    const uint64_t least = p.needed_bytes;
+    in.budget_bytes = least + 20 * MIB - 1;
+    TAP_OK(sm_plan_make(&in, &p, NULL) == SMOL_OK && p.n_readers == 3, "16 times its memory but a byte");
+    in.budget_bytes++;
+    TAP_OK(sm_plan_make(&in, &p, NULL) == SMOL_OK && p.n_readers == 4, "16 times its memory");
+    in.readers_flash = 5;
+    in.budget_bytes = 1000 * MIB;
+    TAP_OK(sm_plan_make(&in, &p, NULL) == SMOL_OK && p.n_readers == 7, "of a flash that needs five");
+    in.readers_user = 2;
+    TAP_OK(sm_plan_make(&in, &p, NULL) == SMOL_OK && p.n_readers == 2, "as many as are asked for");
+    in.readers_user = 0;
+    in.budget_bytes = UINT64_MAX;
+    TAP_OK(sm_plan_make(&in, &p, NULL) == SMOL_OK && p.n_readers == 6 && p.experts_resident,
+           "none more where all is in memory");
+}
+
 /* Memory of looking ahead: taken from the slots, left out when nothing else fits. */
 static void test_ahead(void)
 {
@@ -251,6 +276,7 @@ int main(int argc, char **argv)
     test_refusal();
     test_sweep();
     test_dense_and_uneven();
+    test_readers();
     test_ahead();
     test_prediction();
     return tap_done();
