@@ -23,8 +23,10 @@ static smol_status check_room(const struct sm_engine *e, smol_error *err)
     const int64_t spare = spare_bytes(e, &says);
     const double mib = 1048576.0, total = (double)e->plan.total_bytes / mib;
     if (spare >= 0 || !says) return SMOL_OK;
-    return SM_FAIL(err, NOMEM, "this would take %.1f MiB of memory, and the system has %.1f MiB less "
-                   "than that left: ask for less", total, -(double)spare / mib);
+    return SM_FAIL(err, NOMEM,
+                   "this would take %.1f MiB of memory, and the system has %.1f MiB less "
+                   "than that left: ask for less",
+                   total, -(double)spare / mib);
 }
 
 /* What must stay free while running: half of what is left beside the plan, 1 to 32 MiB. Less than
@@ -76,8 +78,9 @@ static smol_status read_drafts(struct sm_engine *e, const smol_params *p, smol_e
         return SM_FAIL(err, ARG, "unknown kind of draft %d", (int)p->draft);
     if (pool_lever &&
         (p->draft == SMOL_DRAFT_LOOKUP || p->draft == SMOL_DRAFT_MTP || p->draft_oracle > 0))
-        return SM_FAIL(err, ARG, "route-bias, route-swap and route-drop choose by what is in the pool, "
-                                 "which drafts would change: use one or the other");
+        return SM_FAIL(err, ARG,
+                       "route-bias, route-swap and route-drop choose by what is in the pool, "
+                       "which drafts would change: use one or the other");
     e->draft_kind = pool_lever ? SMOL_DRAFT_OFF : p->draft;
     e->oracle = p->draft_oracle;
     if (e->draft_kind == SMOL_DRAFT_OFF && !(e->oracle > 0)) return SMOL_OK;
@@ -209,12 +212,12 @@ smol_status sm_engine_open(struct sm_engine *e, const char *path, const smol_par
     SM_TRY(sm_engine_make_plan(e, p, err));
     SM_TRY(check_room(e, err));
     SM_TRY(take_memory(e, err));
+    sm_store_guard(e->store, guard_reserve(e), e->model->hp.n_used + 1);
     SM_TRY(load_weights(e, err));
     sm_draft_init(&e->draft, (enum sm_draft_mode)e->draft_kind, e->model->have_next);
     SM_TRY(sm_engine_warm(e, p, err));
     sm_engine_drop_learned(e);
     sm_engine_begin_trace(e, p);
-    sm_store_guard(e->store, guard_reserve(e), e->model->hp.n_used + 1);
     e->ns_load = sm_now_ns() - start;
     return SMOL_OK;
 }

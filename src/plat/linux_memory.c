@@ -14,7 +14,7 @@
 
 void sm_memory_probe(struct sm_memory *out) { sm_memory_probe_at("", out); }
 
-smol_status sm_pages_new(void **out, size_t n, smol_error *err)
+smol_status sm_pages_reserve(void **out, size_t n, smol_error *err)
 {
     const size_t page = sm_page_bytes();
     *out = NULL;
@@ -28,8 +28,21 @@ smol_status sm_pages_new(void **out, size_t n, smol_error *err)
 #ifdef MADV_HUGEPAGE
     if (bytes >= 2 * HUGE_BYTES) (void)madvise(p, bytes, MADV_HUGEPAGE);
 #endif
-    for (size_t at = 0; at < bytes; at += page) ((volatile uint8_t *)p)[at] = 0;
     *out = p;
+    return SMOL_OK;
+}
+
+void sm_pages_touch(void *p, size_t n)
+{
+    const size_t page = sm_page_bytes();
+    for (size_t at = 0; at < n; at += page - (((uintptr_t)p + at) & (page - 1)))
+        ((volatile uint8_t *)p)[at] = 0;
+}
+
+smol_status sm_pages_new(void **out, size_t n, smol_error *err)
+{
+    SM_TRY(sm_pages_reserve(out, n, err));
+    sm_pages_touch(*out, n);
     return SMOL_OK;
 }
 

@@ -60,10 +60,11 @@ struct sm_pool;
 SM_NODISCARD smol_status sm_pool_new(struct sm_pool **out, unsigned n_threads, smol_error *err);
 void sm_pool_free(struct sm_pool *p);
 unsigned sm_pool_size(const struct sm_pool *p);
-/* Run fn(arg, worker, n_workers) on the caller (worker 0), at the same time and at most once on each
- * other worker that the system lets run before the caller's own call returns, and return when all
- * calls have. So a job claims its work piece by piece from a counter, and the caller's call returns
- * when there is none left. Only the thread that made the pool calls it; not re-entrant. No allocation. */
+/* Run fn(arg, worker, n_workers) on the caller (worker 0), at the same time and at most once on
+ * each other worker that the system lets run before the caller's own call returns, and return when
+ * all calls have. So a job claims its work piece by piece from a counter, and the caller's call
+ * returns when there is none left. Only the thread that made the pool calls it; not re-entrant. No
+ * allocation. */
 typedef void (*sm_job_fn)(void *arg, unsigned worker, unsigned n_workers);
 void sm_pool_run(struct sm_pool *p, sm_job_fn fn, void *arg);
 /* Stack bytes of each thread that the library starts (compute and reader threads). */
@@ -90,15 +91,19 @@ struct sm_memory {
     uint64_t total_bytes;     /* of the machine */
     uint64_t available_bytes; /* what the system would concede now: the smaller of /proc/meminfo
                                * (less our own file pages) and the cgroup's headroom, v1 or v2 */
-    int64_t margin_bytes;     /* the same and page cache in use, which the system takes back before it
-                               * ends anybody; negative: over a cgroup limit that was lowered */
+    int64_t margin_bytes; /* the same and page cache in use, which the system takes back before it
+                           * ends anybody; negative: over a cgroup limit that was lowered */
     uint64_t limit_bytes;     /* cgroup limit, UINT64_MAX if none */
     uint64_t rss_bytes, peak_rss_bytes; /* of this process */
 };
 void sm_memory_probe(struct sm_memory *out);
 
-/* An anonymous arena of n bytes, page-aligned, allocated and touched once. */
+/* An anonymous arena of n bytes, page-aligned. The system concedes its pages when they are touched:
+ * sm_pages_new touches all, sm_pages_reserve none. */
 SM_NODISCARD smol_status sm_pages_new(void **out, size_t n, smol_error *err);
+SM_NODISCARD smol_status sm_pages_reserve(void **out, size_t n, smol_error *err);
+/* Touch every page of [p, p + n) that holds nothing yet: zeros are written. */
+void sm_pages_touch(void *p, size_t n);
 void sm_pages_free(void *p, size_t n);
 /* Give whole pages of an arena back to the system; they read as zeros (and cost again) when
  * touched. */

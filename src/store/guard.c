@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* The guard: when the system has less memory left than the reserve, or will have at the next look if
- * it goes on falling as fast, pools give slots back, a few from every layer; when they are at their
- * floor and it still sinks, the run ends with an error, before the system ends it or hangs. It looks
- * at what is there now, so a budget that is lowered while we run (a cgroup limit) is followed. Called
- * by the decoding thread between layers; 10 looks a second, 50 when memory is short. */
+/* The guard: when the system has less memory left than the reserve, or will have at the next look
+ * if it goes on falling as fast, pools give slots back, a few from every layer; when they are at
+ * their floor and it still sinks, the run ends with an error, before the system ends it or hangs.
+ * It looks at what is there now, so a budget that is lowered while we run (a cgroup limit) is
+ * followed. Called by the thread that loads, and by the decoding thread between layers; 10 looks a
+ * second, 50 when memory is short. */
 #include "store/store_int.h"
 
 #define LOOK_EVERY_NS 100000000u
 #define LOOK_SOON_NS 20000000u
 #define SOON 4          /* reserves: with less than so many left it looks soon */
-#define LAST_LOOKS 5u   /* at the floor: so many looks in a row below a quarter of the reserve, or two
-                         * at which it falls to nothing */
+/* at the floor: so many looks in a row below a quarter of the reserve, or two at which it falls to
+ * nothing */
+#define LAST_LOOKS 5u
 
 void sm_store_guard(struct sm_store *s, uint64_t reserve_bytes, uint32_t floor)
 {

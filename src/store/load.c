@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Allocate, and read everything that stays: resident tensors and complete pools, by all readers in
  * parallel, in file order, straight into the final place. The only other copy of a weight at any
- * moment is the run in a reader's staging buffer. */
+ * moment is the run in a reader's staging buffer. Memory that is read into is touched by that; the
+ * slots of the other pools are touched meanwhile by the loading thread, and the guard looks. */
 #include "store/store_int.h"
 
 #include <assert.h>
@@ -9,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#define TOUCH_BYTES ((size_t)8 << 20) /* between two looks at progress, cancel and memory */
 
 /* ---- what there is to read; under sched.mu --------------------------------------------------- */
 
@@ -97,7 +100,7 @@ static smol_status new_resident(struct sm_store *s, smol_error *err)
     if (s->resident_bytes > SIZE_MAX)
         return SM_FAIL(err, NOMEM, "%llu bytes of weights are more than an address can hold",
                        (unsigned long long)s->resident_bytes);
-    SM_TRY(sm_pages_new(&arena, (size_t)s->resident_bytes, err));
+    SM_TRY(sm_pages_reserve(&arena, (size_t)s->resident_bytes, err));
     s->resident = arena;
     b->order = sm_mem_new(s->n_resident * sizeof(struct sm_weight_node *));
     if (!b->order) return SM_FAIL(err, NOMEM, "no memory for a list of weights");
@@ -123,7 +126,7 @@ static smol_status new_pool(struct sm_store *s, struct sm_expert_pool *p, uint32
     if (!sm_mul_ok(p->info.slot_bytes, p->n_slots, &bytes) || bytes > SIZE_MAX)
         return SM_FAIL(err, NOMEM, "%u slots of %zu bytes are more than an address can hold",
                        (unsigned)p->n_slots, p->info.slot_bytes);
-    SM_TRY(sm_pages_new(&arena, (size_t)bytes, err));
+    SM_TRY(sm_pages_reserve(&arena, (size_t)bytes, err));
     p->arena = arena;
     p->arena_bytes = (size_t)bytes;
     p->table_bytes = sm_slots_table_bytes(n);
@@ -186,33 +189,64 @@ static void wait_a_moment(struct sm_sched *q)
     (void)pthread_cond_timedwait(&q->done, &q->mu, &t);
 }
 
+/* Touch some slots that the guard has not taken; false: none is left. */
+static bool touch_some(struct sm_store *s)
+{
+    struct sm_bulk *b = &s->sched.bulk;
+    size_t done = 0;
+    while (b->touch_pool < s->n_pools && done < TOUCH_BYTES) {
+        const struct sm_expert_pool *p = s->pool[b->touch_pool];
+        if (p->complete || b->touch_slot == p->n_slots) {
+            b->touch_pool++;
+            b->touch_slot = 0;
+            continue;
+        }
+        if (p->slot[b->touch_slot].state != SM_SLOT_OFF)
+            sm_pages_touch(p->arena + (size_t)b->touch_slot * p->info.slot_bytes,
+                           p->info.slot_bytes);
+        b->touch_slot++;
+        done += p->info.slot_bytes;
+    }
+    return done > 0;
+}
+
+/* What the loading thread does while others read. *more: there is something left to be touched. */
+static smol_status meanwhile(struct sm_store *s, const struct sm_store_plan *plan,
+                             uint64_t bytes_done, bool *more, smol_error *err)
+{
+    if (plan->cancel && *plan->cancel) return SM_FAIL(err, CANCELLED, "loading was stopped");
+    if (plan->progress)
+        plan->progress(plan->progress_arg, "loading", bytes_done, s->sched.bulk.bytes_total);
+    *more = touch_some(s);
+    return sm_store_guard_look(s, err);
+}
+
 static smol_status read_all(struct sm_store *s, const struct sm_store_plan *plan, smol_error *err)
 {
     struct sm_sched *q = &s->sched;
     struct sm_bulk *b = &q->bulk;
-    bool cancelled = false;
+    smol_status own = SMOL_OK; /* of this thread */
+    bool more = true;
     (void)pthread_mutex_lock(&q->mu);
     b->active = true;
     (void)pthread_cond_broadcast(&q->work);
-    while (!bulk_exhausted(s) || b->n_flying) {
-        const uint64_t done = b->bytes_done, total = b->bytes_total;
-        if (plan->cancel && *plan->cancel) cancelled = b->stop = true;
-        if (plan->progress) {
-            (void)pthread_mutex_unlock(&q->mu);
-            plan->progress(plan->progress_arg, "loading", done, total);
-            (void)pthread_mutex_lock(&q->mu);
-            if (bulk_exhausted(s) && !b->n_flying) break;
-        }
-        wait_a_moment(q);
+    while ((own == SMOL_OK && more && !b->stop) || !bulk_exhausted(s) || b->n_flying) {
+        const uint64_t done = b->bytes_done;
+        (void)pthread_mutex_unlock(&q->mu);
+        if (own == SMOL_OK) own = meanwhile(s, plan, done, &more, err);
+        (void)pthread_mutex_lock(&q->mu);
+        if (own != SMOL_OK) b->stop = true;
+        const bool reading = !bulk_exhausted(s) || b->n_flying;
+        if (reading && (own != SMOL_OK || !more)) wait_a_moment(q);
     }
     b->active = false;
     const smol_status st = b->status;
     (void)pthread_mutex_unlock(&q->mu);
+    if (own != SMOL_OK) return own;
     if (st != SMOL_OK) {
         if (err && err->code == SMOL_OK) *err = b->err;
         return st;
     }
-    if (cancelled) return SM_FAIL(err, CANCELLED, "loading was stopped");
     if (plan->progress)
         plan->progress(plan->progress_arg, "loading", b->bytes_total, b->bytes_total);
     return SMOL_OK;

@@ -32,8 +32,8 @@ struct sm_store;
 
 struct sm_store_options {
     const struct sm_kern *kern;
-    bool verify;            /* compare what was read with a second read of the source: of a pack, the
-                             * file it was made from when that lies beside it, else the pack again */
+    bool verify; /* compare what was read with a second read of the source: of a pack, the
+                  * file it was made from when that lies beside it, else the pack again */
     double flash_mb_s;      /* --flash-limit: 0 = none; all reads share this bandwidth */
     double flash_latency_us;
     double flash_stream_mb_s; /* the most that one read alone gets; 0: flash_mb_s */
@@ -138,8 +138,8 @@ uint32_t sm_store_slots(struct sm_store *s, uint32_t pool, uint32_t first, struc
                         uint32_t n);
 
 /* Watch the system's memory from now on: below reserve_bytes the pools shrink, to `floor` slots at
- * least. sm_store_guard_look is called between layers, as often as convenient; NOMEM: nothing is left
- * to give and memory still runs out. */
+ * least. Loading looks by itself; sm_store_guard_look is called between layers, as often as
+ * convenient; NOMEM: nothing is left to give and memory still runs out. */
 void sm_store_guard(struct sm_store *s, uint64_t reserve_bytes, uint32_t floor);
 SM_NODISCARD smol_status sm_store_guard_look(struct sm_store *s, smol_error *err);
 

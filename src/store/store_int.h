@@ -167,6 +167,7 @@ struct sm_bulk {
     uint64_t bytes_done, bytes_total;
     smol_status status;
     smol_error err;
+    uint32_t touch_pool, touch_slot; /* the loading thread's alone: the next slot to be touched */
 };
 
 struct sm_sched {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The guard, with a made-up system: slots are given back when memory runs short, layers stay alike,
- * what remains is right, and at the floor the run ends after a few looks. And filling pools before the
- * first token, and settling what was read ahead for nothing. */
+ * what remains is right, and at the floor the run ends after a few looks. And filling pools before
+ * the first token, and settling what was read ahead for nothing. */
 #include "store/store_int.h"
 #include "store_file.h"
 #include "tap.h"
@@ -9,7 +9,9 @@
 enum { N_EXPERT = 16, N_LAYERS = 2 };
 static const struct store_shape shape = {
     .n_layers = N_LAYERS, .n_expert = N_EXPERT, .n_embd = 256, .n_ffn = 256, .n_vocab = 8,
-    .type_gate = SM_Q2_K, .type_down = SM_Q2_K, .type_dense = SM_Q4_0, .type_embd = SM_Q4_0, .seed = 9};
+    .type_gate = SM_Q2_K, .type_down = SM_Q2_K, .type_dense = SM_Q4_0, .type_embd = SM_Q4_0,
+    .seed = 9,
+};
 static struct store_file f;
 static int64_t available;
 static uint64_t rss;
@@ -19,20 +21,34 @@ static void probe(struct sm_memory *m)
     *m = (struct sm_memory){.total_bytes = 1u << 30, .margin_bytes = available, .rss_bytes = rss};
 }
 
-static struct sm_store *open_store(uint32_t n_slots)
+static struct sm_store *new_store(void)
 {
-    const uint32_t slots[N_LAYERS] = {n_slots, n_slots};
     const struct sm_store_options opt = {0};
-    const struct sm_store_plan plan = {.n_slots = slots, .n_readers = 2};
     struct sm_store *s;
     smol_error err = {0};
     if (sm_store_new(&s, f.gguf, &opt, &err) != SMOL_OK ||
-        store_file_declare(&f, s, NULL, &err) != SMOL_OK || sm_store_load(s, &plan, &err) != SMOL_OK) {
+        store_file_declare(&f, s, NULL, &err) != SMOL_OK) {
         printf("# %s\n", err.msg);
         abort();
     }
     s->check = true;
     return s;
+}
+
+static smol_status load(struct sm_store *s, uint32_t n_slots, smol_error *err)
+{
+    const uint32_t slots[N_LAYERS] = {n_slots, n_slots};
+    const struct sm_store_plan plan = {.n_slots = slots, .n_readers = 2};
+    return sm_store_load(s, &plan, err);
+}
+
+static struct sm_store *open_store(uint32_t n_slots)
+{
+    struct sm_store *s = new_store();
+    smol_error err = {0};
+    if (load(s, n_slots, &err) == SMOL_OK) return s;
+    printf("# %s\n", err.msg);
+    abort();
 }
 
 /* Use every expert of the pool, four at a time. */
@@ -75,15 +91,17 @@ static void test_guard(void)
     s->guard.probe = probe;
     TAP_OK(use_all(s, 0) && use_all(s, 1), "twelve slots work");
     available = reserve;
-    TAP_OK(look(s, &err) == SMOL_OK && s->guard.given_bytes == 0, "enough is left: nothing happens");
+    TAP_OK(look(s, &err) == SMOL_OK && s->guard.given_bytes == 0,
+           "enough is left: nothing happens");
     available = reserve - 1;
     TAP_OK(look(s, &err) == SMOL_OK && s->pool[0]->n_off == 5 && s->pool[1]->n_off == 5,
-           "short of memory: %u and %u slots go, until twice the reserve is free", s->pool[0]->n_off,
-           s->pool[1]->n_off);
+           "short of memory: %u and %u slots go, until twice the reserve is free",
+           s->pool[0]->n_off, s->pool[1]->n_off);
     available = 2 * reserve;
     TAP_OK(look(s, &err) == SMOL_OK && use_all(s, 0) && use_all(s, 1), "seven slots work");
     available = 0;
-    TAP_OK(look(s, &err) == SMOL_OK && sm_pool_live(s->pool[0]) == 5 && sm_pool_live(s->pool[1]) == 5,
+    TAP_OK(look(s, &err) == SMOL_OK && sm_pool_live(s->pool[0]) == 5 &&
+               sm_pool_live(s->pool[1]) == 5,
            "the floor is kept");
     TAP_OK(use_all(s, 0) && use_all(s, 1) && s->pool[0]->policy.n_held == 5, "and works");
     unsigned looks = 1;
@@ -95,6 +113,33 @@ static void test_guard(void)
     err = (smol_error){0};
     available = reserve / 2;
     TAP_OK(look(s, &err) == SMOL_OK, "half the reserve at the floor is bearable");
+    sm_store_free(s);
+}
+
+/* Memory runs short while the store is loaded: slots go before the first token; at the floor, with
+ * a fall that two looks foresee, loading ends. */
+static void test_guard_load(void)
+{
+    struct sm_store *s = new_store();
+    smol_error err = {0};
+    const int64_t slot = (int64_t)sm_store_pool(s, 0)->slot_bytes, reserve = 8 * slot;
+    sm_store_guard(s, (uint64_t)reserve, 5);
+    s->guard.probe = probe;
+    available = reserve - 1;
+    TAP_OK(load(s, 12, &err) == SMOL_OK && s->pool[0]->n_off == 5 && s->pool[1]->n_off == 5,
+           "short while loading: %u and %u slots go", s->pool[0]->n_off, s->pool[1]->n_off);
+    available = 20 * reserve;
+    TAP_OK(use_all(s, 0) && use_all(s, 1), "the others work");
+    sm_store_free(s);
+
+    s = new_store();
+    sm_store_guard(s, (uint64_t)reserve, 5);
+    s->guard.probe = probe;
+    s->guard.left_bytes = reserve; /* as if it had been so much at a look before */
+    s->guard.n_low = 4;
+    available = 0;
+    TAP_OK(load(s, N_EXPERT, &err) == SMOL_NOMEM && strstr(err.msg, "out of memory"),
+           "nothing to give: loading ends: %s", err.msg);
     sm_store_free(s);
 }
 
@@ -150,7 +195,8 @@ static void test_warm(void)
     TAP_OK(sm_store_warm(s, 1, uses, false, &err) == SMOL_OK && s->pool[1]->policy.n_held == 0 &&
                s->pool[1]->slot_of[14] != SM_NO_SLOT, "the logical pool may stay empty");
     TAP_OK(use_all(s, 0) && use_all(s, 1), "and then it is used");
-    TAP_OK(sm_store_usage(s, 0, uses) == 4 && uses[0] == 250 && uses[15] == 250, "uses are counted");
+    TAP_OK(sm_store_usage(s, 0, uses) == 4 && uses[0] == 250 && uses[15] == 250,
+           "uses are counted");
     sm_store_free(s);
 }
 
@@ -165,7 +211,8 @@ static void test_settle(void)
                sm_pager_prefetch(s, 0, ids, 3, SM_PREFETCH_NEXT) == 3, "three are asked for");
     TAP_IS_INT(sm_pager_missing(s, 0, ids, 3, missing), 0, "and none is missing then");
     for (unsigned i = 0; i < 3; i++)
-        while (s->pool[0]->slot[s->pool[0]->slot_of[ids[i]]].state != SM_SLOT_READY) sm_sleep_ns(100000);
+        while (s->pool[0]->slot[s->pool[0]->slot_of[ids[i]]].state != SM_SLOT_READY)
+            sm_sleep_ns(100000);
     const uint16_t used[2] = {2, 7};
     sm_pager_begin(s, 0, used, 2, SM_ORDER_ARRIVAL);
     sm_pager_settle(s, 0);
@@ -173,14 +220,16 @@ static void test_settle(void)
         struct sm_expert e;
         unsigned i;
         smol_error err = {0};
-        if (sm_pager_take(s, &i, &e, &err) != SMOL_OK || sm_pager_take_down(s, i, &err) != SMOL_OK) abort();
+        if (sm_pager_take(s, &i, &e, &err) != SMOL_OK || sm_pager_take_down(s, i, &err) != SMOL_OK)
+            abort();
         sm_pager_give(s, i);
     }
     sm_pager_end(s);
     sm_store_stats(s, &st);
     TAP_OK(st.prefetch_issued == 3 && st.prefetch_used == 1 &&
                st.prefetch_wasted_bytes == 2 * sm_store_pool(s, 0)->expert_file_bytes,
-           "one of three was used: %llu bytes for nothing", (unsigned long long)st.prefetch_wasted_bytes);
+           "one of three was used: %llu bytes for nothing",
+           (unsigned long long)st.prefetch_wasted_bytes);
     TAP_OK(st.flash_busy_ns > 0, "the time of reading is counted");
     sm_store_free(s);
 }
@@ -191,6 +240,7 @@ int main(int argc, char **argv)
     store_file_make(&f, "guard.gguf", &shape);
     test_guard();
     test_guard_fall();
+    test_guard_load();
     test_warm();
     test_settle();
     store_file_free(&f);

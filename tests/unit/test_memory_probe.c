@@ -218,6 +218,19 @@ static void test_real(void)
     sm_pages_free(p, 20 * MIB + 1);
     sm_memory_probe(&m);
     TAP_OK(m.rss_bytes < before + 10 * MIB && m.peak_rss_bytes >= before + 19 * MIB, "given back");
+    TAP_IS_INT(sm_pages_reserve(&p, 20 * MIB, &err), SMOL_OK, "20 MiB reserved");
+    sm_memory_probe(&m);
+    const uint64_t reserved = m.rss_bytes;
+    sm_pages_touch((char *)p + 5 * MIB + 1, 10 * MIB); /* with huge pages more than that */
+    sm_memory_probe(&m);
+    TAP_OK(reserved < before + 10 * MIB && m.rss_bytes >= reserved + 9 * MIB &&
+               m.rss_bytes < reserved + 15 * MIB,
+           "then touched from an odd place: rss %llu, %llu", (unsigned long long)reserved,
+           (unsigned long long)m.rss_bytes);
+    ((char *)p)[5 * MIB] = 1;
+    sm_pages_touch((char *)p + 5 * MIB + 1, 1);
+    TAP_OK(((char *)p)[5 * MIB] == 1 && ((char *)p)[5 * MIB + 1] == 0, "nothing before it");
+    sm_pages_free(p, 20 * MIB);
     TAP_IS_INT(sm_pages_new(&p, (size_t)1 << 46, &err), SMOL_NOMEM, "64 TiB");
     TAP_OK(!p && strstr(err.msg, "70368744177664"), "%s", err.msg);
     TAP_IS_INT(sm_pages_new(&p, 0, NULL), SMOL_NOMEM, "0 bytes");
