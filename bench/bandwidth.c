@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* bandwidth THREADS [MIB]: what a plain streaming read of memory reaches, in GB/s: the threads add up
- * a buffer that is far larger than the caches, megabyte by megabyte, the best of 5 passes counts. It is the
- * bound that bench/peers holds decoding against. */
+/* bandwidth THREADS [MIB]: what a plain streaming read of memory reaches, in GB/s: the threads add
+ * up a buffer that is far larger than the caches, megabyte by megabyte, the best of 5 passes
+ * counts. It is the bound that bench/peers holds decoding against. */
 #include "base/mem.h"
 #include "plat/plat.h"
 

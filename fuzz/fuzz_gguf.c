@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Headers of any content, as a whole file and as the beginning of a large one. What is accepted must
- * hold what gguf.h promises, and written again it must be read as the same. */
+/* Headers of any content, as a whole file and as the beginning of a large one. What is accepted
+ * must hold what gguf.h promises, and written again it must be read as the same. */
 #include "require.h"
 
 #include "base/bits.h"

@@ -23,9 +23,10 @@ static void plain(const char *text, size_t n, const char *json, size_t n_json)
         if (sm_jinja_to_json(j, &vars, &style, &text_of_vars) == SMOL_OK) {
             struct sm_jval again;
             smol_error e = {0};
-            require_that(sm_jinja_from_json(j, text_of_vars.p, text_of_vars.n, &again, &e) == SMOL_OK ||
-                        e.code == SMOL_LIMIT,
-                    "JSON written is no JSON");
+            require_that(sm_jinja_from_json(j, text_of_vars.p, text_of_vars.n, &again, &e) ==
+                                 SMOL_OK ||
+                             e.code == SMOL_LIMIT,
+                         "JSON written is no JSON");
         }
         for (size_t i = 0; i < vars.u.dict->n; i++) {
             char name[32];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Learned lists of any content: refused with a sentence, or read, and then written back as they were
- * read. The first two bytes choose the model's shape. */
+/* Learned lists of any content: refused with a sentence, or read, and then written back as they
+ * were read. The first two bytes choose the model's shape. */
 #include "store/learn.h"
 
 #include <stdlib.h>
@@ -16,7 +16,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     smol_error err = {0};
     if (size < 2) return 0;
     const uint32_t layers = 1 + data[0] % 16, experts = 1 + data[1] % 64;
-    if (sm_learn_parse((const char *)data + 2, size - 2, layers, experts, a, &tokens, &err) != SMOL_OK) {
+    if (sm_learn_parse((const char *)data + 2, size - 2, layers, experts, a, &tokens, &err) !=
+        SMOL_OK) {
         if (!err.msg[0]) abort();
         return 0;
     }

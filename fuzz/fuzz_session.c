@@ -42,12 +42,13 @@ static void prepare(void)
     for (int i = 0; i <= N; i++) tokens[i] = 3 + i;
     (void)snprintf(path, sizeof path, "/tmp/fuzz-session-%ld", (long)getpid());
     (void)atexit(remove_file);
-    require_that(smol_model_open(&model, tap_src(file, sizeof file, "tests/data/models/rand-qwen3.gguf"),
-                            &p, &err) == SMOL_OK &&
-                smol_session_new(&session, model, &err) == SMOL_OK &&
-                smol_session_sync(session, tokens, N, &err) == SMOL_OK &&
-                smol_session_save(session, path, &err) == SMOL_OK,
-            err.msg);
+    require_that(smol_model_open(&model,
+                                 tap_src(file, sizeof file, "tests/data/models/rand-qwen3.gguf"),
+                                 &p, &err) == SMOL_OK &&
+                     smol_session_new(&session, model, &err) == SMOL_OK &&
+                     smol_session_sync(session, tokens, N, &err) == SMOL_OK &&
+                     smol_session_save(session, path, &err) == SMOL_OK,
+                 err.msg);
     FILE *f = fopen(path, "rb");
     good = malloc((size_t)16 << 20);
     require_that(f && good, "cannot read");
@@ -88,7 +89,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         const int32_t *t = smol_session_tokens(session, &n);
         require_that(n > 0 && n <= 64, "a length out of range");
         for (size_t i = 0; i < n; i++)
-            require_that(t[i] >= 0 && (size_t)t[i] < smol_model_n_vocab(model), "a token out of range");
+            require_that(t[i] >= 0 && (size_t)t[i] < smol_model_n_vocab(model),
+                         "a token out of range");
         err = (smol_error){0};
         if (n < 64 && smol_session_append(session, 5, &err) != SMOL_OK)
             require_that(err.msg[0] != 0,

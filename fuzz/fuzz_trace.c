@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Routing traces of any content: read whole or refused with a sentence; what was read is replayed. */
+/* Routing traces of any content: read whole or refused with a sentence; what was read is
+ * replayed. */
 #include "store/replay.h"
 
 #include <stdlib.h>
@@ -17,7 +18,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (uint32_t l = 0; l < d.shape.n_layers && l < 4; l++) {
         const struct sm_replay how[] = {
             {.n_slots = d.shape.n_used},
-            {sm_policy_find("lfu"), d.shape.n_used, {.bias = 0.1f, .bias_keep = 1, .bias_range = true}},
+            {sm_policy_find("lfu"),
+             d.shape.n_used,
+             {.bias = 0.1f, .bias_keep = 1, .bias_range = true}},
             {sm_policy_find("lfu"), d.shape.n_used, {.swap = 0.8f, .swap_keep = 1, .drop = 0.2f}},
             {sm_policy_find("lfru"), d.shape.n_expert, {.swap = 0.8f, .swap_keep = 1}},
         };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs a fuzz target over the files of its corpus, and over a few mutations of each, as a normal
  * test: usage replay_NAME [--seed N] [--mutations N] [--part K/N] FILE-OR-FOLDER...
- * --part: of a folder only every N-th file, from the K-th (0 is the first), so that N processes share it.
- * A crash or a sanitizer report ends the program before its plan, which is a failure. */
+ * --part: of a folder only every N-th file, from the K-th (0 is the first), so that N processes
+ * share it. A crash or a sanitizer report ends the program before its plan, which is a failure. */
 #include "../tests/tap.h"
 
 #include <dirent.h>

@@ -109,8 +109,8 @@ static inline void tap_skip(unsigned n, const char *reason)
     while (n--) printf("ok %u # SKIP %s\n", ++tap_state.n_done, reason);
 }
 
-/* 2 in the slow suite (SMOL_FULL is set), 0 under emulation (QEMU_CPU is set), else 1. Fewer cases of
- * each kind, never fewer kinds. */
+/* 2 in the slow suite (SMOL_FULL is set), 0 under emulation (QEMU_CPU is set), else 1. Fewer cases
+ * of each kind, never fewer kinds. */
 static inline int tap_effort(void)
 {
     return getenv("SMOL_FULL") ? 2 : getenv("QEMU_CPU") ? 0 : 1;

@@ -150,8 +150,8 @@ static void print_text(const struct row *row, size_t n, const struct sm_flash_pr
             printf("\n%-12s %5u", row[i].random ? "scattered" : "in order", row[i].block / KIB);
         printf(" %9.1f", row[i].mb_s);
     }
-    printf("\n\nall readers   %.1f MB/s with %u readers and pieces of %u KiB\n", p->mb_s, p->n_readers,
-           p->piece_bytes / KIB);
+    printf("\n\nall readers   %.1f MB/s with %u readers and pieces of %u KiB\n", p->mb_s,
+           p->n_readers, p->piece_bytes / KIB);
     printf("one reader    %.1f MB/s in order, %.2f ms for a scattered MiB\n", p->one_mb_s,
            p->random_ms);
     printf("streaming     blocks of %u KiB\n", p->block_bytes / KIB);
@@ -240,8 +240,9 @@ static int measure(const struct sm_options *o, const char *path, const char *sho
     for (int k = 0; k < N_RANDOM + N_SEQUENTIAL; k++)
         for (int i = 0; i < N_READERS; i++, n++) {
             const bool random = k < N_RANDOM;
-            row[n] = (struct row){random, random ? random_blocks[k] : sequential_blocks[k - N_RANDOM],
-                                  readers[i], 0, 0};
+            row[n] =
+                (struct row){random, random ? random_blocks[k] : sequential_blocks[k - N_RANDOM],
+                             readers[i], 0, 0};
             sm_progress_show(NULL, "measuring", n, N_ROWS);
             if (!run_row(f, &row[n], n, (uint64_t)o->bench_ms * 1000000u)) {
                 sm_progress_clear();

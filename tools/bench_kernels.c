@@ -83,8 +83,8 @@ static double pass(struct kernels *b, sm_job_fn fn, unsigned n_slices)
     return s > 1e-9 ? s : 1e-9;
 }
 
-/* Seconds for the whole matrix: the fastest of several passes over it, or over the part of it that a
- * slow kernel manages in the time. */
+/* Seconds for the whole matrix: the fastest of several passes over it, or over the part of it that
+ * a slow kernel manages in the time. */
 static double best_of(struct kernels *b, sm_job_fn fn, uint64_t total_ns)
 {
     const unsigned least = sm_pool_size(b->pool);
@@ -107,11 +107,13 @@ static smol_status fill_matrix(struct kernels *b, smol_error *err)
                              .dim = {N_COLS, 8 * SAMPLE_GROUPS, 1, 1}, .std = 1.0f / 64};
     struct synth_maker m;
     SM_TRY(synth_maker_init(&m, &t, NULL, b->type, err));
-    const size_t row = (size_t)sm_row_bytes(b->type, N_COLS), sample = SAMPLE_GROUPS * b->group_bytes;
+    const size_t row = (size_t)sm_row_bytes(b->type, N_COLS),
+                 sample = SAMPLE_GROUPS * b->group_bytes;
     uint8_t *rows = malloc(row * 8 * SAMPLE_GROUPS);
     if (!rows) return SM_FAIL(err, NOMEM, "no memory for a matrix");
     synth_maker_fill(&m, 0, m.n_blocks, rows);
-    if (sm_type_is_x8(b->type)) sm_x8_pack(b->type, b->matrix, rows, row, 8 * SAMPLE_GROUPS, N_COLS);
+    if (sm_type_is_x8(b->type))
+        sm_x8_pack(b->type, b->matrix, rows, row, 8 * SAMPLE_GROUPS, N_COLS);
     else memcpy(b->matrix, rows, sample);
     for (size_t at = sample; at < b->n_groups * b->group_bytes; at += sample) {
         const size_t left = b->n_groups * b->group_bytes - at;

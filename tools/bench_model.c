@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Speed of a model: reading a prompt, and generating, at several depths of context. Tokens are drawn
- * at random (the same in every run), so nothing hangs on a text. Prompts are timed as one call of
- * smol_session_sync, tokens as n calls of smol_session_append; one round before each is not counted
- * (of a prompt its first WARM_UP tokens). */
+/* Speed of a model: reading a prompt, and generating, at several depths of context. Tokens are
+ * drawn at random (the same in every run), so nothing hangs on a text. Prompts are timed as one
+ * call of smol_session_sync, tokens as n calls of smol_session_append; one round before each is not
+ * counted (of a prompt its first WARM_UP tokens). */
 #include "bench.h"
 
 #include "lib/json.h"
@@ -103,7 +103,8 @@ static bool go_to_depth(struct bench *b, uint32_t depth)
     return smol_session_new(&b->session, b->model, &b->err) == SMOL_OK;
 }
 
-/* What was missed, waited for and read between two looks comes to the row, per token of all its runs. */
+/* What was missed, waited for and read between two looks comes to the row, per token of all its
+ * runs. */
 static void add_cost(struct row *r, const smol_stats *before, const smol_stats *after)
 {
     const double n = (double)r->n * r->n_runs;
@@ -146,7 +147,8 @@ static bool run_all(struct bench *b)
             if (!o->json) {
                 printf("%-6s %6u %8u  %9.2f ± %.2f", prompt ? "prompt" : "gen", n, r->depth,
                        r->tok_s.mean, r->tok_s.spread);
-                if (smol_model_plan(b->model)->n_pool && !smol_model_plan(b->model)->experts_resident)
+                if (smol_model_plan(b->model)->n_pool &&
+                    !smol_model_plan(b->model)->experts_resident)
                     printf("   %.1f misses, %.2f MB, %.1f ms waited a token", r->misses,
                            r->bytes * 1e-6, r->wait * 1e3);
                 putchar('\n');
@@ -237,8 +239,10 @@ static int measure(struct bench *b)
     if (smol_model_open(&b->model, b->path, &params, &b->err) != SMOL_OK) return sm_report(&b->err);
     sm_model_notes(o, b->model);
     if (smol_model_plan(b->model)->ctx < b->n_room)
-        return sm_complain(SM_EXIT_FAILED, "the model's context of %u tokens is below the %zu of the "
-                                           "deepest test", smol_model_plan(b->model)->ctx, b->n_room);
+        return sm_complain(SM_EXIT_FAILED,
+                           "the model's context of %u tokens is below the %zu of the "
+                           "deepest test",
+                           smol_model_plan(b->model)->ctx, b->n_room);
     if (smol_session_new(&b->session, b->model, &b->err) != SMOL_OK) return sm_report(&b->err);
     if (!o->json) printf("test   tokens    depth   tokens/s\n");
     if (!run_all(b)) {

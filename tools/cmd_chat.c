@@ -22,7 +22,8 @@ void sm_chat_keep(struct sm_chat *c)
 {
     smol_error err = {0};
     if (!c->cache[0] || !smol_session_length(c->session)) return;
-    if (smol_cache_save(c->session, c->cache, SM_STATES_BYTES, &err) == SMOL_OK || c->o->quiet) return;
+    if (smol_cache_save(c->session, c->cache, SM_STATES_BYTES, &err) == SMOL_OK || c->o->quiet)
+        return;
     fprintf(stderr, "smol: note: the conversation's state is not kept: %s\n", err.msg);
     c->cache[0] = 0;
 }

@@ -15,7 +15,8 @@
 #include <unistd.h>
 
 #define PROMPT_MAX_BYTES ((size_t)64 << 20)
-#define PROMPT_SHARE 12 /* of its bytes: itself, as the template writes it, its tokens; 11 measured */
+/* of its bytes: itself, as the template writes it, its tokens; 11 measured */
+#define PROMPT_SHARE 12
 
 /* ---- the prompt ------------------------------------------------------------------------------ */
 

@@ -285,7 +285,8 @@ int sm_cmd_simulate(const struct sm_options *o, int argc, char **argv)
     (void)argc;
     if (!s) return sm_complain(SM_EXIT_FAILED, "no memory");
     smol_status st = SMOL_OK;
-    if (sm_input_begins(argv[0], SM_TRACE_MAGIC, sizeof SM_TRACE_MAGIC - 1)) /* else nothing is read */
+    /* else nothing is read */
+    if (sm_input_begins(argv[0], SM_TRACE_MAGIC, sizeof SM_TRACE_MAGIC - 1))
         st = sm_input_read(argv[0], TRACE_MAX_BYTES, &bytes, &n, &err);
     if (st == SMOL_OK) st = sm_trace_read(&s->d, (const uint8_t *)bytes, n, &err);
     free(bytes);

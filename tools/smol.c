@@ -175,8 +175,9 @@ static int run_command(const struct sm_command *c, int argc, char **argv)
     if (options.prompt && options.prompt_file)
         return sm_complain(SM_EXIT_USAGE, "-p and -f exclude each other");
     if (options.raw && options.system)
-        return sm_complain(SM_EXIT_USAGE, "--raw and --system exclude each other: the system message "
-                                          "is part of a chat template");
+        return sm_complain(SM_EXIT_USAGE,
+                           "--raw and --system exclude each other: the system message "
+                           "is part of a chat template");
     if (!sm_outputs_spare_inputs(&options, n_args, argv + 1)) return SM_EXIT_USAGE;
     return c->run(&options, n_args, argv + 1);
 }

@@ -37,7 +37,8 @@ struct synth_shape {
 };
 
 /* "NAME", "NAME,key=value,…" or "arch=NAME,key=value,…". The strings point into static tables. */
-SM_NODISCARD smol_status synth_shape_read(struct synth_shape *out, const char *text, smol_error *err);
+SM_NODISCARD smol_status synth_shape_read(struct synth_shape *out, const char *text,
+                                          smol_error *err);
 /* Names of the shapes, and of the keys; NULL past the last. */
 const char *synth_shape_name(unsigned i);
 const char *synth_shape_key(unsigned i);
@@ -89,8 +90,8 @@ struct synth_settings {
 };
 /* All tensors of the shape in file order; free v with free(). */
 SM_NODISCARD smol_status synth_list_make(struct synth_list *out, const struct synth_shape *s,
-                                         const struct synth_mix *m, const struct synth_settings *set,
-                                         smol_error *err);
+                                         const struct synth_mix *m,
+                                         const struct synth_settings *set, smol_error *err);
 
 /* ---- bytes --------------------------------------------------------------------------------- */
 

@@ -90,7 +90,8 @@ static void group_scales(uint32_t type, uint8_t *b)
         for (int i = 0; i < 16; i++) b[i] = (uint8_t)(((b[i] & 7) | 8) * 17);
     } else if (type == SM_Q4_K || type == SM_Q5_K) {
         for (int i = 0; i < 4; i++) {
-            const uint8_t lo = (uint8_t)((b[4 + i] & 31) | 32), hi = (uint8_t)((b[8 + i] & 31) | 32);
+            const uint8_t lo = (uint8_t)((b[4 + i] & 31) | 32),
+                          hi = (uint8_t)((b[8 + i] & 31) | 32);
             b[4 + i] = b[8 + i] = (uint8_t)(lo | (hi >> 4) << 6);
             b[12 + i] = (uint8_t)((hi & 15) * 17);
         }
@@ -204,7 +205,8 @@ static void fill_plain(const struct synth_maker *m, struct synth_rng *r, uint64_
     }
 }
 
-/* The constant columns of a router's row: its expert's popularity along the embedding's constant. */
+/* The constant columns of a router's row: its expert's popularity along the embedding's
+ * constant. */
 static void look_at_constant(const struct synth_maker *m, uint64_t first, uint64_t n, uint8_t *out)
 {
     const uint64_t cols = m->blocks_per_row;

@@ -139,7 +139,8 @@ static smol_status set_key(struct synth_shape *s, const char *word, size_t n, sm
 static smol_status check(const struct synth_shape *s, smol_error *err)
 {
     if (s->vocab < 256 + SYNTH_CONTROLS)
-        return SM_FAIL(err, ARG, "vocab is %u, expected %u or more", s->vocab, 256 + SYNTH_CONTROLS);
+        return SM_FAIL(err, ARG, "vocab is %u, expected %u or more", s->vocab,
+                       256 + SYNTH_CONTROLS);
     if (s->heads % s->kv_heads)
         return SM_FAIL(err, ARG, "%u heads do not share %u kv_heads evenly", s->heads, s->kv_heads);
     if (s->rot % 2 || (!s->kv_rank && s->rot > s->head_dim))

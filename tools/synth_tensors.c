@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The tensors of a shape, named and sized as llama.cpp reads them, with scales that keep activations
- * sane: see synth.h. */
+/* The tensors of a shape, named and sized as llama.cpp reads them, with scales that keep
+ * activations sane: see synth.h. */
 #include "synth.h"
 
 #include <math.h>
@@ -150,7 +150,8 @@ static void attention(struct make *k)
 static void gated_delta(struct make *k)
 {
     const struct synth_shape *s = k->s;
-    const uint64_t keys = 2ull * s->key_groups * s->state, values = (uint64_t)s->value_heads * s->state;
+    const uint64_t keys = 2ull * s->key_groups * s->state,
+                   values = (uint64_t)s->value_heads * s->state;
     matrix(k, "attn_qkv", SYNTH_ATTN, false, s->embd, keys + values, 1);
     matrix(k, "attn_gate", SYNTH_ATTN, false, s->embd, values, 1);
     struct synth_tensor *t = vector(k, "ssm_conv1d.weight", s->conv, 0, 1 / sqrt(s->conv));
@@ -274,7 +275,8 @@ static void experts(struct make *k)
     if (bias) (void)vector(k, "exp_probs_b.bias", s->experts, 0, 0.002);
     matrices(k, "ffn_gate_exps", SYNTH_EXPERTS, false, s->embd, s->expert_ff, s->experts, 1);
     matrices(k, "ffn_up_exps", SYNTH_EXPERTS, false, s->embd, s->expert_ff, s->experts, 1);
-    matrices(k, "ffn_down_exps", SYNTH_EXPERTS, more_bits(k), s->expert_ff, s->embd, s->experts, down);
+    matrices(k, "ffn_down_exps", SYNTH_EXPERTS, more_bits(k), s->expert_ff, s->embd, s->experts,
+             down);
     output(k);
     if (oss) {
         const char *const part[3] = {"gate", "up", "down"};

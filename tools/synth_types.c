@@ -69,8 +69,10 @@ static smol_status set_word(struct synth_mix *m, const char *word, smol_error *e
             m->more[c] = more;
             return SMOL_OK;
         }
-    return SM_FAIL(err, ARG, "\"%s\" in --types: expected embd, head, attn, ffn, shared, experts or "
-                             "rest before the =", word);
+    return SM_FAIL(err, ARG,
+                   "\"%s\" in --types: expected embd, head, attn, ffn, shared, experts or "
+                   "rest before the =",
+                   word);
 }
 
 /* `rest` leaves the classes alone that the text names by themselves, wherever they stand. */

@@ -11,9 +11,9 @@
 
 enum sm_talk_role { SM_TALK_SYSTEM, SM_TALK_USER, SM_TALK_ASSISTANT };
 
-/* What a conversation may hold at least, and beside it what a message takes on its way to tokens (at
- * most SM_LINE_BYTES; measured: 9 times its bytes) or a file that is loaded, in conversations. They
- * are part of the memory plan. */
+/* What a conversation may hold at least, and beside it what a message takes on its way to tokens
+ * (at most SM_LINE_BYTES; measured: 9 times its bytes) or a file that is loaded, in conversations.
+ * They are part of the memory plan. */
 #define SM_TALK_BYTES ((size_t)512 << 10)
 #define SM_TALK_SHARE 4
 

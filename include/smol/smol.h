@@ -66,26 +66,31 @@ typedef void (*smol_progress_fn)(void *arg, const char *what, uint64_t done, uin
 typedef struct {
     uint64_t memory_bytes;  /* the budget; 0: what the system concedes, less a reserve */
     uint64_t caller_bytes;  /* of it: what the calling program itself will hold beside the model */
-    const struct smol_sampling *sampling; /* of the sampler to come: it is planned; NULL: the defaults */
+    /* of the sampler to come: it is planned; NULL: the defaults */
+    const struct smol_sampling *sampling;
     unsigned threads;       /* 0: the cores this process may use */
     unsigned ctx;           /* 0: min(model's, 4096), or 2048 when memory is short */
     unsigned chunk;         /* prompt tokens per wave; 0: the plan decides */
     unsigned pool;          /* experts held per layer; 0: the plan decides */
     unsigned readers;       /* threads that read experts; 0: the plan decides */
     unsigned logit_rows;    /* rows of logits computed at once by smol_session_score; 0: 1 */
-    unsigned prefetch;      /* layers looked ahead for reads, 0 to 3; SMOL_PREFETCH_AUTO: adaptive */
+    /* layers looked ahead for reads, 0 to 3; SMOL_PREFETCH_AUTO: adaptive */
+    unsigned prefetch;
     const char *policy;     /* what the pools keep: "lru", "lfu", "lfru"; NULL: the best known */
     /* List of the experts used most in earlier runs (smol_model_learn): when it is there, pools are
      * filled from it before the first token. NULL: none. */
     const char *learned_path;
-    /* Levers that change the answer; zero: off. See docs/pager.md. Those on routes look at the pool,
-     * which drafts would change: with them SMOL_DRAFT_AUTO drafts nothing, other kinds are ARG. */
+    /* Levers that change the answer; zero: off. See docs/pager.md. Those on routes look at the
+     * pool, which drafts would change: with them SMOL_DRAFT_AUTO drafts nothing, other kinds are
+     * ARG. */
     float route_bias;          /* added to the choice of experts in the pool */
     bool route_bias_range;     /* it counts in running means of the range of the scores */
     unsigned route_bias_keep;  /* the router's so many best are taken whatever the bias */
-    float route_swap;          /* a missing expert gives way to one in the pool of this share of it */
+    /* a missing expert gives way to one in the pool of this share of it */
+    float route_swap;
     unsigned route_swap_keep;  /* the so many best never do */
-    float route_drop;          /* missing experts with a smaller share of the weights are left out */
+    /* missing experts with a smaller share of the weights are left out */
+    float route_drop;
     unsigned route_drop_keep;  /* the so many best never are, nor is the very best */
     unsigned experts_used;     /* experts per token, fewer than the model's; 0: the model's */
     /* Gets a trace of the routing as it comes (store/trace.h has the format); NULL: none. */
@@ -94,8 +99,8 @@ typedef struct {
     bool ctx_shift;         /* a lever too: smol_session_shift works */
     smol_kv kv;             /* F16 unless chosen otherwise; Q8_0 is a lossy lever */
     smol_draft draft;       /* of smol_generate */
-    float draft_oracle;     /* tests: right drafts with this probability; each answer is first written
-                               silently, then again with drafts from it. 0: off */
+    float draft_oracle; /* tests: right drafts with this probability; each answer is first written
+                           silently, then again with drafts from it. 0: off */
     const char *cpu;        /* highest kernel level; NULL: the best this CPU has */
     bool verify;            /* compare everything read with a second read */
     double flash_mb_s;      /* built-in slow flash for tests; 0: none */
@@ -119,7 +124,8 @@ void smol_model_free(smol_model *m); /* after its sessions; NULL is fine */
 typedef struct {
     const char *arch;
     unsigned ctx, ctx_model, chunk, threads, readers;
-    unsigned token_bytes_max;         /* no token stands for more bytes of a text; 0: no vocabulary */
+    /* no token stands for more bytes of a text; 0: no vocabulary */
+    unsigned token_bytes_max;
     unsigned n_layer, n_pool;         /* layers; layers with experts */
     unsigned n_expert, n_used, slots; /* experts, used per token, held per layer */
     bool experts_resident;
@@ -143,7 +149,8 @@ typedef struct {
     uint64_t kv_bytes_per_token; /* in the layers that see the whole context */
     uint64_t window_bytes;       /* rings of layers with a sliding window */
     uint64_t state_bytes;        /* recurrent state, whatever the context */
-    unsigned ctx, ctx_model;     /* of the plan, while memory is not short; of the model, 0: unknown */
+    /* of the plan, while memory is not short; of the model, 0: unknown */
+    unsigned ctx, ctx_model;
     unsigned token_bytes_max;    /* as in smol_plan */
 } smol_context_cost;
 smol_status smol_context_cost_file(const char *path, const smol_params *p, smol_context_cost *out,
@@ -238,14 +245,14 @@ smol_status smol_session_new(smol_session **out, smol_model *m, smol_error *err)
 void smol_session_free(smol_session *s);
 /* Make the session hold exactly these n tokens: the common prefix is kept, the rest is read in
  * waves. LIMIT when n is over the context. After an error the session holds the tokens that were
- * read completely, or fewer: a model with recurrent layers falls back to where the last prompt's last
- * wave began, or to nothing. */
+ * read completely, or fewer: a model with recurrent layers falls back to where the last prompt's
+ * last wave began, or to nothing. */
 smol_status smol_session_sync(smol_session *s, const int32_t *tokens, size_t n, smol_error *err);
 /* Before smol_session_sync, where a part of what the session holds is to be left out: what stays
  * behind it and goes on in these n tokens moves up instead of being read again, its keys turned to
  * their new positions. *n_held of the n tokens are held then. Lossy: what is moved had seen what is
- * gone. ARG without smol_params.ctx_shift, which only models whose layers all keep keys and values of
- * the whole context can be opened with (else UNSUPPORTED), and without drafts by the model's own
+ * gone. ARG without smol_params.ctx_shift, which only models whose layers all keep keys and values
+ * of the whole context can be opened with (else UNSUPPORTED), and without drafts by the model's own
  * block (ARG). Such a state cannot be saved (LIMIT). */
 smol_status smol_session_shift(smol_session *s, const int32_t *tokens, size_t n, size_t *n_held,
                                smol_error *err);
@@ -254,16 +261,16 @@ smol_status smol_session_append(smol_session *s, int32_t token, smol_error *err)
 size_t smol_session_length(const smol_session *s);
 /* The tokens that were read, *n of them, valid until the next call on the session. */
 const int32_t *smol_session_tokens(const smol_session *s, size_t *n);
-/* The state in a file (tokens, keys and values, logits) and back: reading the tokens again would give
- * the same bits. A file that is damaged, cut, or of another model or KV format is refused (FORMAT,
- * LIMIT, IO) and the session stays as it was; only when the file changes while it is read the session
- * is empty afterwards. */
+/* The state in a file (tokens, keys and values, logits) and back: reading the tokens again would
+ * give the same bits. A file that is damaged, cut, or of another model or KV format is refused
+ * (FORMAT, LIMIT, IO) and the session stays as it was; only when the file changes while it is read
+ * the session is empty afterwards. */
 smol_status smol_session_save(smol_session *s, const char *path, smol_error *err);
 smol_status smol_session_load(smol_session *s, const char *path, smol_error *err);
 /* A folder of such files, shared by all models. restore: load the one that shares most of the
- * beginning of these tokens, when that is more than the session does; *n tokens are shared then. save:
- * keep the state, replacing those that it goes on from; the oldest go when the folder holds more than
- * max_bytes, and a state larger than that is not kept (LIMIT). */
+ * beginning of these tokens, when that is more than the session does; *n tokens are shared then.
+ * save: keep the state, replacing those that it goes on from; the oldest go when the folder holds
+ * more than max_bytes, and a state larger than that is not kept (LIMIT). */
 smol_status smol_cache_restore(smol_session *s, const char *folder, const int32_t *tokens,
                                size_t n_tokens, size_t *n, smol_error *err);
 smol_status smol_cache_save(smol_session *s, const char *folder, uint64_t max_bytes,
@@ -290,7 +297,8 @@ typedef struct {
 
 typedef struct smol_sampling {
     float temp, top_p, min_p, typical;
-    float temp_range, temp_exponent; /* dynamic temperature: temp +- range by entropy; range 0: off */
+    /* dynamic temperature: temp +- range by entropy; range 0: off */
+    float temp_range, temp_exponent;
     float top_n_sigma;               /* <= 0: off */
     float xtc_probability, xtc_threshold; /* probability 0: off */
     int32_t mirostat;                /* 0: off, 1 or 2: instead of the filters */
@@ -311,14 +319,14 @@ typedef struct smol_sampler smol_sampler;
 smol_status smol_sampler_new(smol_sampler **out, const smol_model *m, const smol_sampling *p,
                              smol_error *err);
 void smol_sampler_free(smol_sampler *s);
-/* A token became part of the text (the prompt's too): for the penalties. smol_generate does this for
- * what it draws. */
+/* A token became part of the text (the prompt's too): for the penalties. smol_generate does this
+ * for what it draws. */
 void smol_sampler_accept(smol_sampler *s, int32_t id);
 uint32_t smol_sampler_seed(const smol_sampler *s); /* in use, so that a run can be repeated */
 
 /* The k likeliest tokens under the plain softmax of logits (n_vocab of the sampler's model), before
- * any setting, likeliest first, ties to the lower id. k is cut to SMOL_TOP_MAX; returns how many were
- * written, 0 when a logit is not a number. Does not disturb the sampler's draws. */
+ * any setting, likeliest first, ties to the lower id. k is cut to SMOL_TOP_MAX; returns how many
+ * were written, 0 when a logit is not a number. Does not disturb the sampler's draws. */
 #define SMOL_TOP_MAX 64u
 typedef struct { int32_t id; double logprob; } smol_token_logprob;
 size_t smol_sampler_top(smol_sampler *s, const float *logits, unsigned k, smol_token_logprob *out);
@@ -339,8 +347,8 @@ typedef struct {
     bool special;            /* print control tokens */
     /* Whole characters as they come; return false to stop. */
     bool (*text)(void *arg, const char *bytes, size_t n);
-    /* Each token as it is drawn, the one that ends the answer included, before its text; `logits` are
-     * those it was drawn from, valid during the call. May be NULL. */
+    /* Each token as it is drawn, the one that ends the answer included, before its text; `logits`
+     * are those it was drawn from, valid during the call. May be NULL. */
     void (*token)(void *arg, int32_t id, const float *logits);
     void *arg;
     const volatile bool *cancel;
@@ -348,8 +356,8 @@ typedef struct {
 
 typedef struct { size_t n_tokens; smol_reason reason; } smol_outcome;
 
-/* Continue the session: sample, print, append, until something ends it. NOMEM: the system ran out of
- * memory; what was said until then has been handed over. */
+/* Continue the session: sample, print, append, until something ends it. NOMEM: the system ran out
+ * of memory; what was said until then has been handed over. */
 smol_status smol_generate(smol_session *s, smol_sampler *sampler, const smol_generation *g,
                           smol_outcome *out, smol_error *err);
 
@@ -390,8 +398,9 @@ typedef struct {
     uint8_t state; /* smol_slot_state */
     bool ahead;    /* its present load began before it was needed */
 } smol_slot;
-/* At most cap slots of pool 0 ... plan.n_pool - 1 are written; returns how many the pool has. Called
- * by the thread that decodes (also from the callbacks of smol_generation and smol_params). */
+/* At most cap slots of pool 0 ... plan.n_pool - 1 are written; returns how many the pool has.
+ * Called by the thread that decodes (also from the callbacks of smol_generation and
+ * smol_params). */
 size_t smol_model_slots(const smol_model *m, unsigned pool, smol_slot *out, size_t cap);
 /* Add what this run used to the list at `path`, atomically; nothing when no experts are paged. */
 smol_status smol_model_learn(const smol_model *m, const char *path, smol_error *err);

@@ -16,7 +16,8 @@ void smol_params_default(smol_params *p)
     *p = (smol_params){.kv = SMOL_KV_F16, .prefetch = SMOL_PREFETCH_AUTO};
 }
 
-smol_status smol_model_open(smol_model **out, const char *path, const smol_params *p, smol_error *err)
+smol_status smol_model_open(smol_model **out, const char *path, const smol_params *p,
+                            smol_error *err)
 {
     *out = NULL;
     smol_model *m = calloc(1, sizeof *m);
@@ -148,7 +149,8 @@ smol_status smol_cache_restore(smol_session *s, const char *folder, const int32_
     return sm_prefix_restore(&s->session, folder, tokens, n_tokens, n, err);
 }
 
-smol_status smol_cache_save(smol_session *s, const char *folder, uint64_t max_bytes, smol_error *err)
+smol_status smol_cache_save(smol_session *s, const char *folder, uint64_t max_bytes,
+                            smol_error *err)
 {
     return sm_prefix_save(&s->session, folder, max_bytes, err);
 }

@@ -72,7 +72,8 @@ static void gather(const struct sm_kv_cache *kv, struct sm_attn_chunk *c, uint32
 }
 
 /* The kernel of the level for several tokens, or one token after the other. */
-static void run_chunk(const struct sm_kern *k, enum sm_kv_type type, const struct sm_attn_tile *tile)
+static void run_chunk(const struct sm_kern *k, enum sm_kv_type type,
+                      const struct sm_attn_tile *tile)
 {
     struct sm_attn_chunk c = tile->c;
     if (k->attn_tile[type] && tile->n_tok > 1) {

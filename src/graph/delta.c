@@ -176,7 +176,8 @@ static void run_tile(void *arg, uint32_t item, unsigned worker)
 {
     const struct job *j = arg;
     const struct sm_delta *d = j->d;
-    const uint32_t n_tiles = tiles_of(d), h = item / n_tiles, first = item % n_tiles * SM_DELTA_ROWS;
+    const uint32_t n_tiles = tiles_of(d), h = item / n_tiles,
+                   first = item % n_tiles * SM_DELTA_ROWS;
     const size_t n = (size_t)d->dk * SM_DELTA_ROWS;
     const float *row = token_row(j, 0);
     float *s = j->st->s + item * n;

@@ -12,14 +12,16 @@
 #include "graph/graph.h"
 
 struct sm_delta {
-    bool kda;                 /* one decay per key channel, three convolutions, sigmoid output gate */
+    /* one decay per key channel, three convolutions, sigmoid output gate */
+    bool kda;
     uint32_t n_k, n_v;        /* heads; value head h uses key head h mod n_k */
     uint32_t dk, dv;          /* widths of a key and of a value head, multiples of 8 */
     uint32_t taps;            /* of the convolution, 2 .. SM_MAX_TAPS */
     float eps, bound;         /* bound < 0: of the decay (kda) */
     const struct sm_weight *wqkv;       /* {E, 2 n_k dk + n_v dv} or NULL, then: */
     const struct sm_weight *wq, *wk, *wv;
-    const struct sm_weight *conv[3];    /* F32 [channels][taps] of q, k, v; conv[1] NULL: [0] has all */
+    /* F32 [channels][taps] of q, k, v; conv[1] NULL: [0] has all */
+    const struct sm_weight *conv[3];
     const struct sm_weight *wz;         /* {E, n_v dv} output gate */
     const struct sm_weight *wdecay;     /* {E, n_v}; kda {E, n_v dk} */
     const struct sm_weight *wbeta;      /* {E, n_v} */

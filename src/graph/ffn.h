@@ -8,7 +8,8 @@
 /* What a gated feed-forward part makes of its gate g and up u (docs/arithmetic.md section 5). */
 enum sm_gate_form {
     SM_GATE_SILU, /* silu(g) u; a limit > 0 clamps silu(g) from above and u on both sides */
-    SM_GATE_OAI   /* g sigmoid(1.702 g) (u + 1), g clamped from above and u on both sides to limit */
+    /* g sigmoid(1.702 g) (u + 1), g clamped from above and u on both sides to limit */
+    SM_GATE_OAI
 };
 struct sm_gate {
     enum sm_gate_form form;

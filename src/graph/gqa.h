@@ -17,7 +17,8 @@ struct sm_gqa {
     bool norm_rows;                          /* norm_rows, {n_head dk} {n_kv dk} over all heads */
     const struct sm_weight *wo;              /* {n_head dv, E} */
     const struct sm_weight *sinks;           /* {n_head} F32 or NULL */
-    bool gated;                              /* wq yields dk query, then dv gate channels per head */
+    /* wq yields dk query, then dv gate channels per head */
+    bool gated;
     uint32_t window;                         /* positions seen, 0: all */
     float eps;
     const struct sm_rope *rope;

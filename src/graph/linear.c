@@ -53,8 +53,8 @@ struct product_job {
 };
 
 /* n rows from `row` on, which lie at `data`. */
-static void run_rows(const struct product_job *j, const struct sm_product *p, uint32_t row, uint32_t n,
-                     const uint8_t *data)
+static void run_rows(const struct product_job *j, const struct sm_product *p, uint32_t row,
+                     uint32_t n, const uint8_t *data)
 {
     if (p->x8)
         j->kern->mul_x8[p->type](p->y + row, p->ldy, data, (n + 7) / 8, p->acts);
@@ -117,13 +117,15 @@ static uint32_t piece_rows(uint64_t all_rows, unsigned n_workers, uint32_t n_out
 }
 
 /* Pieces of one product; sets their rows. */
-static uint32_t cut_product(struct product_job *j, unsigned i, uint64_t all_rows, unsigned n_workers)
+static uint32_t cut_product(struct product_job *j, unsigned i, uint64_t all_rows,
+                            unsigned n_workers)
 {
     const uint32_t n_out = j->p[i].n_out;
     j->streamed[i] = sm_stream_of(j->store, j->p[i].data);
     if (j->streamed[i]) {
         sm_stream_begin(j->store, j->streamed[i]);
-        j->rows[i] = sm_pad8((sm_stream_chunk_rows(j->streamed[i]) + j->per_chunk - 1) / j->per_chunk);
+        j->rows[i] =
+            sm_pad8((sm_stream_chunk_rows(j->streamed[i]) + j->per_chunk - 1) / j->per_chunk);
         return sm_stream_n_chunks(j->streamed[i]) * j->per_chunk;
     }
     j->rows[i] = n_workers == 1 ? sm_pad8(n_out) : piece_rows(all_rows, n_workers, n_out);

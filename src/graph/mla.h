@@ -18,8 +18,10 @@ struct sm_mla {
     const struct sm_weight *wq;               /* {E, n_head (n_plain + n_rot)} or NULL, then: */
     const struct sm_weight *wq_a, *q_norm, *wq_b; /* {E, Rq} {Rq} {Rq, as wq} */
     const struct sm_weight *wkv_a, *kv_norm;  /* {E, R + n_rot} {R} */
-    const struct sm_weight *wk_b, *wv_b;      /* {n_plain, n_head R} {R, n_head dv} or NULL, then: */
-    const struct sm_weight *wkv_b;            /* {R, n_head (n_plain + dv)}: per head keys, values */
+    /* {n_plain, n_head R} {R, n_head dv} or NULL, then: */
+    const struct sm_weight *wk_b, *wv_b;
+    /* {R, n_head (n_plain + dv)}: per head keys, values */
+    const struct sm_weight *wkv_b;
     const struct sm_weight *gate;             /* {E, n_head}: heads times sigmoid of it, or NULL */
     const struct sm_weight *wo;               /* {n_head dv, E} */
     float eps, scale;

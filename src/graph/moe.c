@@ -20,7 +20,8 @@ static void route_token(void *arg, uint32_t t, unsigned worker)
     const struct sm_route_view view = {sm_pager_held(j->g->store, j->m->pool),
                                        sm_pager_range(j->g->store, j->m->pool)};
     (void)worker;
-    sm_route(j->g->kern, &j->m->router, view, j->g->router + (size_t)t * sm_pad8(j->m->router.n_expert),
+    sm_route(j->g->kern, &j->m->router, view,
+             j->g->router + (size_t)t * sm_pad8(j->m->router.n_expert),
              j->g->chosen + (size_t)t * k, j->g->weight + (size_t)t * k);
 }
 
@@ -142,14 +143,15 @@ static smol_status run_set(struct sm_graph *g, const struct sm_moe *m, struct ex
     sm_graph_products(g, p, set->n);
     for (unsigned i = 0; i < set->n; i++) {
         if (set->e[i].down_bias)
-            g->kern->add(g->expert_out + set->item[i] * ld_out, set->e[i].down_bias, pi->down.n_out);
+            g->kern->add(g->expert_out + set->item[i] * ld_out, set->e[i].down_bias,
+                         pi->down.n_out);
         sm_pager_give(g->store, set->item[i]);
     }
     return SMOL_OK;
 }
 
-static smol_status run_token(struct sm_graph *g, const struct sm_moe *m, struct sm_rows *in, uint32_t k,
-                             smol_error *err)
+static smol_status run_token(struct sm_graph *g, const struct sm_moe *m, struct sm_rows *in,
+                             uint32_t k, smol_error *err)
 {
     const uint32_t ld = sm_pad8(g->dims.n_embd);
     struct expert_set set;
@@ -185,7 +187,12 @@ static unsigned sort_uses(struct sm_graph *g, const struct sm_moe *m, uint32_t n
     return n_touched;
 }
 
-struct gather_job { struct sm_graph *g; const struct sm_rows *in; const uint32_t *use; uint32_t k; };
+struct gather_job {
+    struct sm_graph *g;
+    const struct sm_rows *in;
+    const uint32_t *use;
+    uint32_t k;
+};
 
 static void gather_row(void *arg, uint32_t i, unsigned worker)
 {

@@ -9,9 +9,11 @@
 
 #define ROUTER_TYPE SM_Q8_0
 #define DECAY 0.02f       /* of a share, per candidate seen */
-#define WRONG_COST 2.0f   /* a wrong read on a busy flash hurts twice as much as a right one helps */
+/* a wrong read on a busy flash hurts twice as much as a right one helps */
+#define WRONG_COST 2.0f
 #define WORTH_MIN 0.4f
-#define LOOK_EVERY 16u    /* tokens after which a distance that is not worth it is looked at again */
+/* tokens after which a distance that is not worth it is looked at again */
+#define LOOK_EVERY 16u
 #define WATCH_EVERY 4u    /* tokens between looks at the flash */
 #define JUDGE_EVERY 32u   /* tokens between judgements of the whole */
 #define PAUSE_FIRST 128u
@@ -19,7 +21,8 @@
 
 static size_t router_bytes(uint32_t n_embd, uint32_t n_expert)
 {
-    return n_embd % 32 ? 0 : sm_round_up((size_t)sm_x8_bytes(ROUTER_TYPE, n_expert, n_embd), SM_ALIGN);
+    return n_embd % 32 ? 0
+                       : sm_round_up((size_t)sm_x8_bytes(ROUTER_TYPE, n_expert, n_embd), SM_ALIGN);
 }
 
 static void layout(struct sm_prefetch *a, struct sm_arena *m)
@@ -95,9 +98,9 @@ void sm_prefetch_add(struct sm_prefetch *a, uint32_t i, const struct sm_moe *moe
 
 /* The least share of right reads that is worth it. A wrong one delays others while the flash is
  * busy, and always costs the expert that made room: on tiny-moe with 16 slots, reading whatever was
- * likely at all (20 %) made 35 % more reads necessary. Beyond the next layer a read can only win the
- * time in which the flash would rest: on one that never does it changes the order of reads and adds
- * the wrong ones. */
+ * likely at all (20 %) made 35 % more reads necessary. Beyond the next layer a read can only win
+ * the time in which the flash would rest: on one that never does it changes the order of reads and
+ * adds the wrong ones. */
 static float least_worth(const struct sm_prefetch *a, uint32_t row)
 {
     const float cost = WRONG_COST * a->busy;
@@ -135,7 +138,8 @@ static void judge(struct sm_prefetch *a, const struct sm_store *s, const struct 
     const bool known = a->from.ns && st->flash_busy_ns >= a->from.busy_ns &&
                        st->prefetch_used >= a->from.used;
     if (known) {
-        const double per_byte = st->bytes_read ? (double)st->flash_busy_ns / (double)st->bytes_read : 0;
+        const double per_byte =
+            st->bytes_read ? (double)st->flash_busy_ns / (double)st->bytes_read : 0;
         const double used = (double)(st->prefetch_used - a->from.used) *
                             (double)sm_store_pool(s, 0)->expert_file_bytes;
         const double wasted = st->prefetch_wasted_bytes > a->from.wasted

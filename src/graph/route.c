@@ -41,7 +41,8 @@ static void score_all(const struct sm_kern *k, const struct sm_router *r, float 
     }
 }
 
-static void weigh(const struct sm_router *r, const float *s, const uint16_t *ids, uint32_t k, float *w)
+static void weigh(const struct sm_router *r, const float *s, const uint16_t *ids, uint32_t k,
+                  float *w)
 {
     for (uint32_t i = 0; i < k; i++) w[i] = s[ids[i]];
     if (r->gating == SM_GATING_SOFTMAX_CHOSEN) {
@@ -69,8 +70,8 @@ static struct sm_choice choice_of(const struct sm_router *r, float range)
                               r->gating == SM_GATING_SOFTMAX_CHOSEN, range};
 }
 
-uint32_t sm_route_rank(const struct sm_kern *k, const struct sm_router *r, struct sm_route_view view,
-                       float *logits, uint16_t *ids, uint32_t n)
+uint32_t sm_route_rank(const struct sm_kern *k, const struct sm_router *r,
+                       struct sm_route_view view, float *logits, uint16_t *ids, uint32_t n)
 {
     const struct sm_choice c = choice_of(r, view.range);
     score_all(k, r, logits);

@@ -35,8 +35,8 @@ uint32_t sm_route(const struct sm_kern *k, const struct sm_router *r, struct sm_
 
 /* The n <= n_used best of the same choice, best first; returns how many are left of them. `logits`
  * is overwritten. */
-uint32_t sm_route_rank(const struct sm_kern *k, const struct sm_router *r, struct sm_route_view view,
-                       float *logits, uint16_t *ids, uint32_t n);
+uint32_t sm_route_rank(const struct sm_kern *k, const struct sm_router *r,
+                       struct sm_route_view view, float *logits, uint16_t *ids, uint32_t n);
 /* What the choice spans, of the scores that sm_route left behind. */
 float sm_route_range(const struct sm_router *r, const float *scores);
 

@@ -57,7 +57,8 @@ static double rate(const struct sm_draft *d, enum sm_draft_source s, uint32_t n)
 
 struct best { struct sm_draft_choice c; double rate; };
 
-static void consider(const struct sm_draft *d, enum sm_draft_source s, uint32_t n_max, struct best *b)
+static void consider(const struct sm_draft *d, enum sm_draft_source s, uint32_t n_max,
+                     struct best *b)
 {
     for (uint32_t n = 1; n <= n_max && n <= SM_DRAFT_MAX; n++) {
         const double r = rate(d, s, n);

@@ -25,7 +25,8 @@ struct sm_draft {
     enum sm_draft_mode mode;
     bool have_next;
     /* running means, 0: nothing measured yet */
-    float right[SM_FROM_COUNT][SM_DRAFT_MAX]; /* share right at each depth, the earlier ones right */
+    /* share right at each depth, the earlier ones right */
+    float right[SM_FROM_COUNT][SM_DRAFT_MAX];
     double pass_ns[SM_DRAFT_MAX + 2];         /* [n]: a pass over n tokens */
     double next_ns;                           /* one token from the next-token block */
     uint32_t rest, pause;  /* auto: plain steps until the next trial; length of that pause */

@@ -88,7 +88,8 @@ SM_NODISCARD smol_status sm_engine_try(struct sm_engine *e, const int32_t *token
                                        uint32_t pos0, smol_error *err);
 void sm_engine_keep(struct sm_engine *e, uint32_t n);
 /* See smol_model_learn. */
-SM_NODISCARD smol_status sm_engine_learn(const struct sm_engine *e, const char *path, smol_error *err);
+SM_NODISCARD smol_status sm_engine_learn(const struct sm_engine *e, const char *path,
+                                         smol_error *err);
 /* See smol_stats. */
 void sm_engine_stats(const struct sm_engine *e, smol_stats *out);
 

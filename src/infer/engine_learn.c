@@ -39,7 +39,8 @@ smol_status sm_engine_read_learned(struct sm_engine *e, const char *path, smol_e
 void sm_engine_drop_learned(struct sm_engine *e)
 {
     if (!e->learned) return;
-    sm_mem_free(e->learned, (size_t)sm_store_n_pools(e->store) * e->model->hp.n_expert * sizeof(float));
+    sm_mem_free(e->learned,
+                (size_t)sm_store_n_pools(e->store) * e->model->hp.n_expert * sizeof(float));
     e->learned = NULL;
 }
 
@@ -94,7 +95,8 @@ smol_status sm_engine_learn(const struct sm_engine *e, const char *path, smol_er
     const size_t bytes = sm_learn_format(NULL, 0, n_pools, n, old, tokens);
     char *text = sm_mem_new(bytes);
     if (text) (void)sm_learn_format(text, bytes, n_pools, n, old, tokens);
-    st = text ? sm_file_replace(path, text, bytes, err) : SM_FAIL(err, NOMEM, "no memory for a list");
+    st = text ? sm_file_replace(path, text, bytes, err)
+              : SM_FAIL(err, NOMEM, "no memory for a list");
     sm_mem_free(text, bytes);
     sm_mem_free(old, 2 * count * sizeof *old);
     return st;

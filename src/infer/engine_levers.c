@@ -59,7 +59,8 @@ void sm_engine_begin_trace(struct sm_engine *e, const smol_params *p)
     if (!p->trace || !hp->n_expert || hp->n_expert > SM_TRACE_EXPERTS) return;
     for (uint32_t i = 0; i < hp->n_layer && n < SM_TRACE_LAYERS; i++)
         if (e->model->layers[i].is_moe) bias[n++] = e->model->layers[i].moe.router.bias;
-    const struct sm_trace_shape shape = {n, hp->n_expert, hp->n_used, hp->n_group, hp->n_group_used};
+    const struct sm_trace_shape shape = {n, hp->n_expert, hp->n_used, hp->n_group,
+                                         hp->n_group_used};
     e->trace = (struct sm_trace){.put = p->trace, .arg = p->trace_arg};
     sm_trace_begin(&e->trace, &shape, bias, hp->gating == SM_GATING_SOFTMAX_CHOSEN);
     e->graph.trace = &e->trace;

@@ -74,8 +74,8 @@ uint32_t sm_engine_ctx_most(const struct sm_engine *e, const smol_params *p)
     return most && most < SM_PLAN_CTX_DEFAULT ? most : SM_PLAN_CTX_DEFAULT;
 }
 
-/* What the sampler for these settings will hold, in the largest context. DRY's list of texts is known
- * once it is made. */
+/* What the sampler for these settings will hold, in the largest context. DRY's list of texts is
+ * known once it is made. */
 static smol_status size_sampler(struct sm_engine *e, const smol_params *p, smol_error *err)
 {
     struct sm_sampler_params sp = sm_sampler_settings(p->sampling);
@@ -108,7 +108,8 @@ static smol_status make_plan(struct sm_engine *e, const smol_params *p, struct s
         {"recurrent state and a copy", 2 * (uint64_t)sm_model_recur_bytes(m)},
         {"drafts", hold_bytes(e)},
         {"sampler", e->sampler_bytes},
-        {"layer tables", sizeof *m + sm_model_n_blocks(m) * (sizeof *m->layers + sizeof *e->state)}};
+        {"layer tables",
+         sizeof *m + sm_model_n_blocks(m) * (sizeof *m->layers + sizeof *e->state)}};
     const struct sm_pool_info *pool = n_pools ? sm_store_pool(e->store, 0) : NULL;
     struct sm_plan_input in = {
         .budget_bytes = e->budget_bytes, .pools = pools, .n_pools = n_pools,
@@ -225,7 +226,8 @@ static void measure(struct sm_engine *e, const smol_params *p, struct speeds *sp
     struct sm_measure_reads how = {0}, row = {.piece_bytes = 4096, .ms = 4};
     speeds->step_us = sm_measure_step(&e->kern, e->pool, e->store, e->model->hp.n_used,
                                       e->plan.total_bytes / 8);
-    if (e->model->embd->home == SM_HOME_BY_ROW) { /* a row of the embedding table, half of them kept */
+    /* a row of the embedding table, half of them kept */
+    if (e->model->embd->home == SM_HOME_BY_ROW) {
         sm_measure_flash(e->gguf, 1, &row);
         if (row.mb_s > 0 && speeds->step_us > 0) speeds->step_us += 4096 / row.mb_s / 2;
     }
@@ -233,7 +235,8 @@ static void measure(struct sm_engine *e, const smol_params *p, struct speeds *sp
     if (!e->plan.experts_resident) {
         const struct sm_expert_shape *gate = &sm_store_pool(e->store, 0)->gate;
         how.piece_bytes = (size_t)gate->file_bytes;
-        if (gate->x8 && !sm_store_next(e->store, NULL)->info->place) how.kern = &e->kern; /* no pack */
+        const bool packed = sm_store_next(e->store, NULL)->info->place != NULL;
+        if (gate->x8 && !packed) how.kern = &e->kern;
         how.type = gate->type;
         how.n_in = gate->n_in;
     }

@@ -8,9 +8,11 @@
 
 #include <string.h>
 
-#define WEIGHT_BYTES ((size_t)16 << 20)  /* past the caches of small devices; used round and round */
+/* past the caches of small devices; used round and round */
+#define WEIGHT_BYTES ((size_t)16 << 20)
 #define MATRIX_BYTES ((uint64_t)2 << 20) /* of one matrix; the rest of its rows take as long */
-#define PART_BYTES ((uint64_t)24 << 20)  /* of dense weights and of experts; the rest takes as long */
+/* of dense weights and of experts; the rest takes as long */
+#define PART_BYTES ((uint64_t)24 << 20)
 #define LONG_ENOUGH_NS ((uint64_t)20 * 1000 * 1000)
 #define MAX_PASSES 16 /* small models are opened by the hundred in tests */
 
@@ -56,7 +58,8 @@ static const uint8_t *weights(struct step *s, uint64_t bytes)
 }
 
 /* Rows of a matrix that stand for all of them. */
-static uint32_t some_rows(const struct step *s, uint32_t type, bool x8, uint32_t n_in, uint32_t n_out)
+static uint32_t some_rows(const struct step *s, uint32_t type, bool x8, uint32_t n_in,
+                          uint32_t n_out)
 {
     const uint64_t eight = matrix_bytes(type, x8, 8, n_in);
     const uint64_t most = s->w_bytes < MATRIX_BYTES ? s->w_bytes : MATRIX_BYTES;
@@ -74,8 +77,8 @@ static void quantize(struct step *s, uint32_t type, uint32_t n_in, uint32_t row)
         a->d + (size_t)row * (n_in / block), a->s + (size_t)row * (n_in / 16));
 }
 
-static struct sm_product product(struct step *s, uint32_t type, bool x8, uint32_t n_in, uint32_t n_out,
-                                 uint32_t row, struct sm_acts *acts, float *y)
+static struct sm_product product(struct step *s, uint32_t type, bool x8, uint32_t n_in,
+                                 uint32_t n_out, uint32_t row, struct sm_acts *acts, float *y)
 {
     struct sm_product p = {.y = y, .ldy = sm_pad8(n_out), .type = type, .x8 = x8, .n_in = n_in,
                            .n_out = n_out, .data = weights(s, matrix_bytes(type, x8, n_out, n_in)),
@@ -104,7 +107,8 @@ static double run_weight(struct step *s, const struct sm_weight *w)
     if (w->x8) quantize(s, w->type, w->n_in, 0);
     const struct sm_product p = product(s, w->type, w->x8, w->n_in, rows, 0, &acts, s->y);
     sm_graph_products(&s->g, &p, 1);
-    s->g.kern->axpy(s->sum, 0.001f, s->y, rows); /* results come over from the caches of other cores */
+    /* results come over from the caches of other cores */
+    s->g.kern->axpy(s->sum, 0.001f, s->y, rows);
     return (double)(sm_now_ns() - start) * (double)w->n_out / (double)rows;
 }
 
@@ -155,7 +159,8 @@ static double run_step(struct step *s)
 {
     const uint32_t n_pools = sm_store_n_pools(s->g.store);
     double dense = 0, experts = 0;
-    uint64_t all = 0, seen = 0, done = 0; /* bytes: of all weights, of those measured, really used */
+    /* bytes: of all weights, of those measured, really used */
+    uint64_t all = 0, seen = 0, done = 0;
     uint32_t pools = 0;
     const struct sm_store *store = s->g.store;
     for (const struct sm_weight *w = sm_store_next(store, NULL); w; w = sm_store_next(store, w)) {

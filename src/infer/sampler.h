@@ -34,7 +34,8 @@ struct sm_sampler_params {
     float xtc_probability;   /* 0 [0] */
     float xtc_threshold;     /* 0.1 [> 0.5] */
     uint32_t min_keep;       /* 0: candidates that top-p, min-p, typical and XTC leave at least */
-    int32_t repeat_last;     /* 64 [0]: window of the penalties in tokens; -1, at most: the context */
+    /* 64 [0]: window of the penalties in tokens; -1, at most: the context */
+    int32_t repeat_last;
     float repeat_penalty;    /* 1 [1] */
     float frequency_penalty; /* 0 [0] */
     float presence_penalty;  /* 0 [0] */

@@ -256,8 +256,8 @@ smol_status sm_session_feed(struct sm_session *s, int32_t token, uint32_t room, 
     return SMOL_OK;
 }
 
-smol_status sm_session_score(struct sm_session *s, const int32_t *tokens, size_t n, smol_score_fn fn,
-                             void *arg, smol_error *err)
+smol_status sm_session_score(struct sm_session *s, const int32_t *tokens, size_t n,
+                             smol_score_fn fn, void *arg, smol_error *err)
 {
     struct sm_engine *e = s->e;
     const uint32_t ld = sm_pad8(e->model->hp.n_vocab);
@@ -265,7 +265,8 @@ smol_status sm_session_score(struct sm_session *s, const int32_t *tokens, size_t
     SM_TRY(check_tokens(s, tokens, n, err));
     sm_session_clear(s);
     while (s->n < n) {
-        const uint32_t left = (uint32_t)n - s->n, step = left < e->plan.chunk ? left : e->plan.chunk;
+        const uint32_t left = (uint32_t)n - s->n,
+                       step = left < e->plan.chunk ? left : e->plan.chunk;
         SM_TRY(run(s, tokens + s->n, step, false, err));
         for (uint32_t at = 0; at < step; at += e->logit_rows) {
             const uint32_t rows = step - at < e->logit_rows ? step - at : e->logit_rows;

@@ -30,7 +30,8 @@ static inline uint32_t sm_same_tokens(const int32_t *a, size_t n_a, const int32_
     return n;
 }
 
-SM_NODISCARD smol_status sm_session_open(struct sm_session *s, struct sm_engine *e, smol_error *err);
+SM_NODISCARD smol_status sm_session_open(struct sm_session *s, struct sm_engine *e,
+                                         smol_error *err);
 void sm_session_close(struct sm_session *s);
 /* No tokens, no drafts, and the states of an empty context. */
 void sm_session_clear(struct sm_session *s);

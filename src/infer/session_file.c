@@ -142,7 +142,8 @@ smol_status sm_session_save(struct sm_session *s, const char *path, smol_error *
     smol_status st;
     sm_session_settle(s);
     if (!s->n) return SM_FAIL(err, ARG, "the session is empty: there is nothing to save");
-    if (s->have_logits && s->row) { /* behind drafts they are in another row; files have the first */
+    /* behind drafts they are in another row; files have the first */
+    if (s->have_logits && s->row) {
         memcpy(s->e->graph.logits, sm_session_logits(s), s->e->model->hp.n_vocab * sizeof(float));
         s->row = 0;
     }

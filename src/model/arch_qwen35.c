@@ -19,8 +19,9 @@ static smol_status read_keys(struct sm_bind *b)
     SM_TRY(sm_key_need_u32(b, "ssm.time_step_rank", 1, 1024, &hp->delta.n_v));
     SM_TRY(sm_key_need_u32(b, "ssm.inner_size", 8, 1u << 20, &inner));
     if (inner % hp->delta.n_v || hp->delta.n_v % hp->delta.n_k)
-        return SM_FAIL(b->err, FORMAT, "%u recurrent channels cannot be cut into %u heads over %u keys",
-                       inner, hp->delta.n_v, hp->delta.n_k);
+        return SM_FAIL(b->err, FORMAT,
+                       "%u recurrent channels cannot be cut into %u heads over %u keys", inner,
+                       hp->delta.n_v, hp->delta.n_k);
     hp->delta.dv = inner / hp->delta.n_v;
     if (hp->delta.dk % 8 || hp->delta.dv % 8 || hp->delta.dv > 1024)
         return SM_FAIL(b->err, UNSUPPORTED, "recurrent heads of %u x %u are not supported",

@@ -19,8 +19,8 @@ static smol_status check_shape(struct sm_bind *b, const struct sm_tensor_info *t
     if (t->dim[0] == n_in && t->dim[1] == n_out && t->dim[2] == n_mat && t->dim[3] == 1)
         return SMOL_OK;
     return SM_FAIL_AT(b->err, FORMAT, t->at,
-                      "tensor %s has shape {%llu, %llu, %llu}, expected {%llu, %llu, %llu}", t->name,
-                      (unsigned long long)t->dim[0], (unsigned long long)t->dim[1],
+                      "tensor %s has shape {%llu, %llu, %llu}, expected {%llu, %llu, %llu}",
+                      t->name, (unsigned long long)t->dim[0], (unsigned long long)t->dim[1],
                       (unsigned long long)t->dim[2], (unsigned long long)n_in,
                       (unsigned long long)n_out, (unsigned long long)n_mat);
 }
@@ -124,7 +124,8 @@ smol_status sm_bind_gqa(struct sm_bind *b, const struct sm_gqa_names *n, struct 
     *a = (struct sm_gqa){.n_head = hp->n_head, .n_kv = (uint32_t)n_kv, .dk = hp->dk, .dv = hp->dv,
                          .eps = hp->eps, .rope = &b->m->rope, .gated = n->gated};
     if (sm_bind_has(b, n->qkv) || !n->q) {
-        SM_TRY(sm_bind_matrix(b, n->qkv, E, a->n_head * a->dk + a->n_kv * (a->dk + a->dv), &a->wqkv));
+        SM_TRY(
+            sm_bind_matrix(b, n->qkv, E, a->n_head * a->dk + a->n_kv * (a->dk + a->dv), &a->wqkv));
     } else {
         SM_TRY(sm_bind_matrix(b, n->q, E, a->n_head * (a->dk + (n->gated ? a->dv : 0)), &a->wq));
         SM_TRY(sm_bind_matrix(b, n->k, E, a->n_kv * a->dk, &a->wk));
@@ -270,8 +271,8 @@ smol_status sm_bind_ends(struct sm_bind *b)
     (void)snprintf(name, sizeof name, "%s.weight",
                    m->arch->out_norm ? m->arch->out_norm : "output_norm");
     SM_TRY(sm_bind_named(b, name, m->hp.n_embd, 1, false, &m->out_norm));
-    SM_TRY(sm_bind_named(b, "output.weight", m->hp.n_embd, m->hp.n_vocab, m->arch->tied_head_allowed,
-                      &m->head));
+    SM_TRY(sm_bind_named(b, "output.weight", m->hp.n_embd, m->hp.n_vocab,
+                         m->arch->tied_head_allowed, &m->head));
     if (!m->head) { /* tied: the table is resident as the head and rows are decoded from it */
         SM_TRY(sm_store_add(b->store, e, SM_HOME_RESIDENT, &m->head, b->err));
         m->embd = m->head;

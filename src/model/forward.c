@@ -50,9 +50,9 @@ static smol_status run_layer(const struct sm_model *m, struct sm_graph *g, uint3
     return SMOL_OK;
 }
 
-smol_status sm_model_forward(const struct sm_model *m, struct sm_graph *g, struct sm_layer_state *st,
-                             const int32_t *tokens, uint32_t n_tok, uint32_t pos0,
-                             const volatile bool *cancel, smol_error *err)
+smol_status sm_model_forward(const struct sm_model *m, struct sm_graph *g,
+                             struct sm_layer_state *st, const int32_t *tokens, uint32_t n_tok,
+                             uint32_t pos0, const volatile bool *cancel, smol_error *err)
 {
     g->bad_layer = -1;
     SM_TRY(embed(m, g, tokens, n_tok, err));
@@ -102,8 +102,8 @@ static smol_status run_head(const struct sm_model *m, struct sm_graph *g,
     return SMOL_OK;
 }
 
-smol_status sm_model_logits(const struct sm_model *m, struct sm_graph *g, uint32_t first, uint32_t n,
-                            smol_error *err)
+smol_status sm_model_logits(const struct sm_model *m, struct sm_graph *g, uint32_t first,
+                            uint32_t n, smol_error *err)
 {
     const uint32_t E = m->hp.n_embd;
     g->layer = (int)m->hp.n_layer;

@@ -62,8 +62,9 @@ static smol_status read_rope(struct sm_bind *b)
     r->yarn_beta_slow = 1;
     SM_TRY(sm_key_u32(b, "rope.dimension_count", 2, 2 * SM_ROPE_MAX_PAIRS, &r->n_rot));
     if (r->n_rot % 2 || r->n_rot > hp->dk || r->n_rot > 2 * SM_ROPE_MAX_PAIRS)
-        return SM_FAIL(b->err, FORMAT, "rope.dimension_count is %u, expected an even number up to %u",
-                       r->n_rot, hp->dk);
+        return SM_FAIL(b->err, FORMAT,
+                       "rope.dimension_count is %u, expected an even number up to %u", r->n_rot,
+                       hp->dk);
     SM_TRY(sm_key_f64(b, "rope.freq_base", 1, 1e12, &r->base));
     SM_TRY(sm_gguf_str(b->g, sm_key_name(b, "rope.scaling.type", key), &kind, &found, b->err));
     SM_TRY(sm_key_f64(b, "rope.scaling.factor", 0, 1e6, &factor));

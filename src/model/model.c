@@ -55,7 +55,8 @@ smol_status sm_model_new(struct sm_model **out, const struct sm_gguf *g, struct 
         st = SM_FAIL(err, NOMEM, "no memory for %u layers", m->hp.n_layer);
         goto out;
     }
-    for (uint32_t i = 0; i < m->hp.n_layer; i++) SM_TRY_OUT(st, sm_bind_layer(&b, i, &m->layers[i]));
+    for (uint32_t i = 0; i < m->hp.n_layer; i++)
+        SM_TRY_OUT(st, sm_bind_layer(&b, i, &m->layers[i]));
     SM_TRY_OUT(st, sm_bind_ends(&b));
     if (m->have_next) SM_TRY_OUT(st, sm_bind_next(&b));
     *out = m;
@@ -189,7 +190,8 @@ size_t sm_model_kv_bytes(const struct sm_model *m, enum sm_kv_type type)
 {
     size_t sum = 0, bytes;
     for (uint32_t i = 0; i < sm_model_n_blocks(m); i++)
-        if (position_bytes(&m->layers[i], type, &bytes) && !ring_rows(m, &m->layers[i])) sum += bytes;
+        if (position_bytes(&m->layers[i], type, &bytes) && !ring_rows(m, &m->layers[i]))
+            sum += bytes;
     return sum;
 }
 

@@ -2,9 +2,9 @@
 /* The compute threads. One word per thing to wait for: whoever waits spins on it for a while, then
  * sleeps in the system; whoever changes it wakes sleepers only if there are any.
  *
- * A job is open from the moment it is given out until its caller has found no more work in it. Workers
- * that are awake by then have joined it and are waited for; the others have missed it, and nobody
- * waits for a thread that the system has not let run. */
+ * A job is open from the moment it is given out until its caller has found no more work in it.
+ * Workers that are awake by then have joined it and are waited for; the others have missed it, and
+ * nobody waits for a thread that the system has not let run. */
 #include "plat/plat.h"
 
 #include "base/mem.h"
@@ -35,8 +35,8 @@ struct worker {
     unsigned index;
 };
 
-/* sm_pool.joined: the number of the job (its lower bits), whether it can still be joined, and how many
- * workers are in it. */
+/* sm_pool.joined: the number of the job (its lower bits), whether it can still be joined, and how
+ * many workers are in it. */
 #define COUNT_MASK 0x7fu
 #define OPEN 0x80u
 #define NUMBER_SHIFT 8
@@ -46,7 +46,8 @@ struct sm_pool {
     struct gate job;  /* word: number of the last job that was given out */
     struct gate done; /* word: number of the last job whose last worker left after it was closed */
     _Alignas(SM_ALIGN) atomic_uint joined;
-    _Alignas(SM_ALIGN) sm_job_fn fn; /* written before the job is opened, read after it was joined */
+    /* written before the job is opened, read after it was joined */
+    _Alignas(SM_ALIGN) sm_job_fn fn;
     void *arg;
     atomic_bool quit; /* set before the last change of job.word */
     bool spin;         /* another core can finish what is waited for */
@@ -114,8 +115,8 @@ static unsigned awake(struct sm_pool *p)
     return p->n - 1 - atomic_load(&p->job.sleepers);
 }
 
-/* As gate_set, but no more are woken than can run beside the caller: with more threads than cores they
- * would take the cores from one another. */
+/* As gate_set, but no more are woken than can run beside the caller: with more threads than cores
+ * they would take the cores from one another. */
 static void give_out(struct sm_pool *p, unsigned number)
 {
     atomic_store(&p->job.word, number);

@@ -76,8 +76,8 @@ static void swap_missing(const struct sm_choice *c, const struct sm_lever *l, co
 }
 
 /* Leave out missing experts of little weight; the rest keeps its order. */
-static uint32_t drop_missing(const struct sm_choice *c, const struct sm_lever *l, const uint8_t *held,
-                             const float *scores, uint16_t *ids, uint32_t n)
+static uint32_t drop_missing(const struct sm_choice *c, const struct sm_lever *l,
+                             const uint8_t *held, const float *scores, uint16_t *ids, uint32_t n)
 {
     float w[SM_CHOICE_USED], sum = 0;
     float top = -INFINITY;
@@ -88,7 +88,8 @@ static uint32_t drop_missing(const struct sm_choice *c, const struct sm_lever *l
         sum = sum + w[i];
     }
     for (uint32_t i = 0; i < n; i++)
-        if (i == 0 || i < l->drop_keep || held[ids[i]] || !(w[i] < l->drop * sum)) ids[left++] = ids[i];
+        if (i == 0 || i < l->drop_keep || held[ids[i]] || !(w[i] < l->drop * sum))
+            ids[left++] = ids[i];
     return left;
 }
 

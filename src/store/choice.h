@@ -17,8 +17,10 @@ struct sm_choice {
     uint32_t n_expert, n_used;
     uint32_t n_group, n_group_used; /* n_group <= 1: no groups; n_expert is a multiple of n_group */
     const float *bias;              /* [n_expert] on the choice only, or NULL */
-    bool logits;                    /* weights are the softmax of the chosen scores; else the scores */
-    float range;                    /* running mean of sm_choice_range, for levers; 0: not known yet */
+    /* weights are the softmax of the chosen scores; else the scores */
+    bool logits;
+    /* running mean of sm_choice_range, for levers; 0: not known yet */
+    float range;
 };
 
 /* Levers that change the answer. All zero: none. */
@@ -26,10 +28,11 @@ struct sm_lever {
     float bias;         /* added to the choice of experts in the pool, before the group step */
     uint32_t bias_keep; /* the router's so many best are taken whatever the bias */
     bool bias_range;    /* bias counts in units of sm_choice.range */
-    float swap;         /* > 0: a missing expert gives way to the best unchosen one in the pool whose
-                           score is at least this share of its own */
+    float swap; /* > 0: a missing expert gives way to the best unchosen one in the pool whose
+                   score is at least this share of its own */
     uint32_t swap_keep; /* the so many best are never swapped */
-    float drop;         /* > 0: then missing experts whose share of the weights is less are left out */
+    /* > 0: then missing experts whose share of the weights is less are left out */
+    float drop;
     uint32_t drop_keep; /* the so many best never are, nor is the very best */
 };
 static inline bool sm_lever_on(const struct sm_lever *l)

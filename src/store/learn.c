@@ -40,17 +40,19 @@ smol_status sm_learn_parse(const char *text, size_t n, uint32_t n_layers, uint32
         !read_number(&r, SM_LEARN_TOKENS_MAX, '\n', tokens))
         return SM_FAIL_AT(err, FORMAT, r.at, "the first line is broken at byte %zu", r.at);
     if (layers != n_layers || experts != n_expert)
-        return SM_FAIL(err, FORMAT, "the list is for %u layers of %u experts, the model has %u of %u",
+        return SM_FAIL(err, FORMAT,
+                       "the list is for %u layers of %u experts, the model has %u of %u",
                        (unsigned)layers, (unsigned)experts, (unsigned)n_layers, (unsigned)n_expert);
     for (uint32_t l = 0; l < n_layers; l++) {
         for (uint32_t e = 0; e < n_expert; e++) {
             if (!read_number(&r, 1000, e + 1 < n_expert ? ' ' : '\n', &v))
-                return SM_FAIL_AT(err, FORMAT, r.at, "a number from 0 to 1000 was expected at byte %zu",
-                                  r.at);
+                return SM_FAIL_AT(err, FORMAT, r.at,
+                                  "a number from 0 to 1000 was expected at byte %zu", r.at);
             per_1000[(size_t)l * n_expert + e] = (float)v;
         }
     }
-    if (r.at != n) return SM_FAIL_AT(err, FORMAT, r.at, "something follows the list at byte %zu", r.at);
+    if (r.at != n)
+        return SM_FAIL_AT(err, FORMAT, r.at, "something follows the list at byte %zu", r.at);
     return SMOL_OK;
 }
 
@@ -58,7 +60,8 @@ struct printer { char *buf; size_t cap, used; };
 
 static void put(struct printer *p, const char *text, size_t n)
 {
-    if (p->used < p->cap) memcpy(p->buf + p->used, text, n < p->cap - p->used ? n : p->cap - p->used);
+    if (p->used < p->cap)
+        memcpy(p->buf + p->used, text, n < p->cap - p->used ? n : p->cap - p->used);
     p->used += n;
 }
 
@@ -79,7 +82,8 @@ size_t sm_learn_format(char *buf, size_t cap, uint32_t n_layers, uint32_t n_expe
     return p.used;
 }
 
-void sm_learn_merge(float *old, uint64_t *old_tokens, const float *now, uint64_t now_tokens, size_t n)
+void sm_learn_merge(float *old, uint64_t *old_tokens, const float *now, uint64_t now_tokens,
+                    size_t n)
 {
     const uint64_t all = *old_tokens + now_tokens;
     const float share = all ? (float)((double)now_tokens / (double)all) : 0;

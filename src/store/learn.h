@@ -24,6 +24,7 @@ SM_NODISCARD smol_status sm_learn_parse(const char *text, size_t n, uint32_t n_l
 size_t sm_learn_format(char *buf, size_t cap, uint32_t n_layers, uint32_t n_expert,
                        const float *per_1000, uint64_t tokens);
 /* old = the weighted mean of both; *old_tokens grows, up to SM_LEARN_TOKENS_MAX. */
-void sm_learn_merge(float *old, uint64_t *old_tokens, const float *now, uint64_t now_tokens, size_t n);
+void sm_learn_merge(float *old, uint64_t *old_tokens, const float *now, uint64_t now_tokens,
+                    size_t n);
 
 #endif

@@ -193,7 +193,8 @@ static bool try_resident(const struct sm_plan_input *in, struct sm_plan *p, cons
 /* One reader more where experts are paged and it is cheap beside what the pools will have. */
 static void add_reader(const struct sm_plan_input *in, struct sm_plan *p)
 {
-    const uint64_t spare = in->budget_bytes > p->needed_bytes ? in->budget_bytes - p->needed_bytes : 0;
+    const uint64_t spare =
+        in->budget_bytes > p->needed_bytes ? in->budget_bytes - p->needed_bytes : 0;
     if (in->readers_user || !p->n_expert) return;
     if (add(in->store.io_bytes, in->stack_bytes) <= spare / SM_PLAN_READER_SHARE)
         set_readers(in, p, p->n_readers + 1);
@@ -245,8 +246,8 @@ static void predict(const struct sm_plan_input *in, struct sm_plan *p)
     p->miss_predicted = predict_misses(in, p);
     const bool reads = !p->experts_resident || p->stream_bytes;
     if (in->step_us <= 0 || (reads && in->flash_mb_s <= 0)) return;
-    const double missed = p->experts_resident ? 0
-                                              : p->miss_predicted * (double)in->expert_bytes_per_token;
+    const double missed =
+        p->experts_resident ? 0 : p->miss_predicted * (double)in->expert_bytes_per_token;
     double compute = in->step_us;
     if (in->n_cores && p->n_threads >= in->n_cores) compute += missed * 1e-6 * in->read_us_per_mb;
     if (p->stream_bytes && (double)p->stream_bytes / in->flash_mb_s > compute)
@@ -300,7 +301,8 @@ static smol_status refuse(const struct sm_plan *p, smol_error *err)
 {
     char experts[48] = "";
     if (p->n_expert)
-        (void)snprintf(experts, sizeof experts, ", %u experts per layer in RAM", (unsigned)p->n_slots);
+        (void)snprintf(experts, sizeof experts, ", %u experts per layer in RAM",
+                       (unsigned)p->n_slots);
     return SM_FAIL(err, NOMEM,
                    "this needs at least %.1f MiB of memory (context %u%s) and may use %.1f MiB",
                    mib(p->needed_bytes) + 0.05, (unsigned)p->ctx, experts, mib(p->budget_bytes));

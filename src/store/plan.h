@@ -32,9 +32,9 @@
 #define SM_PLAN_SCRATCH_SHARE 8u
 #define SM_PLAN_ROWS_SHARE 1024u
 #define SM_PLAN_ROWS_MAX 4095u
-/* Those that the flash needs to reach its bandwidth, and one that packs what it has read; where experts
- * are paged one more, which speculation leaves free, if it takes no more than this share of what the
- * pools could have beyond their floor. */
+/* Those that the flash needs to reach its bandwidth, and one that packs what it has read; where
+ * experts are paged one more, which speculation leaves free, if it takes no more than this share of
+ * what the pools could have beyond their floor. */
 #define SM_PLAN_READERS_FLASH 2u
 #define SM_PLAN_READER_SHARE 16u
 #define SM_PLAN_READERS_MAX 8u

@@ -12,8 +12,8 @@ static struct sm_choice choice_of(const struct sm_trace_data *d, const struct sm
                                   float range)
 {
     const struct sm_trace_shape *s = &d->shape;
-    return (struct sm_choice){s->n_expert, s->n_used, s->n_group, s->n_group_used, l->bias, d->logits,
-                              range};
+    return (struct sm_choice){s->n_expert, s->n_used, s->n_group, s->n_group_used,
+                              l->bias,     d->logits, range};
 }
 
 static bool contains(const uint16_t *ids, uint32_t n, uint16_t id)

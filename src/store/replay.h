@@ -21,7 +21,8 @@ struct sm_replay_result {
     uint64_t uses, misses;
     uint64_t dropped;                  /* choices that a lever left out; not among the uses */
     /* By routers, not by the embedding before the first layers: */
-    uint64_t asked[SM_TRACE_AHEAD];    /* missing experts that were expected from a + 1 layers before */
+    /* missing experts that were expected from a + 1 layers before */
+    uint64_t asked[SM_TRACE_AHEAD];
     uint64_t foreseen[SM_TRACE_AHEAD]; /* of those, really used: misses that were seen coming */
     uint64_t predictable[SM_TRACE_AHEAD]; /* misses of uses for which there was a prediction */
 };

@@ -44,7 +44,8 @@ void sm_shares(const struct sm_share_pool *pools, uint32_t n, uint32_t least, ui
     for (;;) {
         uint32_t best = n;
         for (uint32_t i = 0; i < n; i++) {
-            if (next[i].uses < 0 || pools[i].slot_bytes > bytes || taken > bytes - pools[i].slot_bytes)
+            if (next[i].uses < 0 || pools[i].slot_bytes > bytes ||
+                taken > bytes - pools[i].slot_bytes)
                 continue;
             if (best == n || (double)next[i].uses * (double)pools[best].slot_bytes >
                                  (double)next[best].uses * (double)pools[i].slot_bytes)

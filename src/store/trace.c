@@ -64,7 +64,7 @@ void sm_trace_ahead(struct sm_trace *t, uint32_t layer, uint32_t distance, const
     t->put(t->arg, r, 5 + 2 * (size_t)n);
 }
 
-/* ---- reading ------------------------------------------------------------------------------------ */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 struct record {
     unsigned tag;
@@ -91,7 +91,8 @@ static smol_status next(struct cursor *c, struct record *r, bool *end, smol_erro
     if (r->tag == TAG_SCORES) need = 3 + (size_t)c->shape.n_expert * sizeof(float);
     else if (r->tag == TAG_AHEAD && left >= 5) need = 5 + 2 * (size_t)p[4];
     else if (r->tag != TAG_TOKEN && r->tag != TAG_AHEAD && r->tag != TAG_HOW)
-        return SM_FAIL_AT(err, FORMAT, c->at, "record of unknown kind %u at byte %zu", r->tag, c->at);
+        return SM_FAIL_AT(err, FORMAT, c->at, "record of unknown kind %u at byte %zu", r->tag,
+                          c->at);
     if (left < need) return SMOL_OK; /* the run was cut off here */
     if (r->tag == TAG_TOKEN || r->tag == TAG_HOW) r->value = sm_ld32(p + 1);
     else r->layer = sm_ld16(p + 1);
@@ -119,14 +120,17 @@ static smol_status read_shape(struct cursor *c, smol_error *err)
     *s = (struct sm_trace_shape){sm_ld32(c->bytes + 8), sm_ld32(c->bytes + 12),
                                  sm_ld32(c->bytes + 16), sm_ld32(c->bytes + 20),
                                  sm_ld32(c->bytes + 24)};
-    const bool groups = s->n_group <= 1 || (s->n_group <= 64 && s->n_expert % s->n_group == 0 &&
-                                            s->n_group_used >= 1 && s->n_group_used <= s->n_group &&
-                                            s->n_expert / s->n_group * s->n_group_used >= s->n_used);
+    const bool groups =
+        s->n_group <= 1 ||
+        (s->n_group <= 64 && s->n_expert % s->n_group == 0 && s->n_group_used >= 1 &&
+         s->n_group_used <= s->n_group && s->n_expert / s->n_group * s->n_group_used >= s->n_used);
     if (s->n_layers < 1 || s->n_layers > SM_TRACE_LAYERS || s->n_expert < 2 ||
         s->n_expert > SM_TRACE_EXPERTS || s->n_used < 1 || s->n_used > 64 ||
         s->n_used > s->n_expert || !groups)
-        return SM_FAIL_AT(err, FORMAT, 8, "%u layers of %u experts, %u used, %u of %u groups: no such "
-                          "model", (unsigned)s->n_layers, (unsigned)s->n_expert, (unsigned)s->n_used,
+        return SM_FAIL_AT(err, FORMAT, 8,
+                          "%u layers of %u experts, %u used, %u of %u groups: no such "
+                          "model",
+                          (unsigned)s->n_layers, (unsigned)s->n_expert, (unsigned)s->n_used,
                           (unsigned)s->n_group_used, (unsigned)s->n_group);
     c->at = HEADER_BYTES + (size_t)s->n_layers * s->n_expert * sizeof(float);
     if (c->at > c->n)
@@ -157,7 +161,8 @@ static void layout(struct sm_trace_data *d, struct sm_arena *a, const uint32_t *
         for (uint32_t k = 0; k < SM_TRACE_AHEAD; k++) {
             uint16_t *ahead = SM_ARENA_NEW(a, uint16_t, (size_t)n_uses[i] * s->n_used);
             if (layer) layer[i].ahead[k] = ahead;
-            if (layer && n_uses[i]) memset(ahead, 0xff, (size_t)n_uses[i] * s->n_used * sizeof *ahead);
+            if (layer && n_uses[i])
+                memset(ahead, 0xff, (size_t)n_uses[i] * s->n_used * sizeof *ahead);
         }
     }
     d->layer = layer;
@@ -183,7 +188,8 @@ static smol_status fill(struct sm_trace_data *d, struct cursor c, const uint32_t
             for (uint32_t e = 0; e < s->n_expert; e++)
                 if (!isfinite(to[e]) || !isfinite(l->bias[e]))
                     return SM_FAIL_AT(err, FORMAT, (uint64_t)(r.data - c.bytes),
-                                      "a score at byte %zu is no number", (size_t)(r.data - c.bytes));
+                                      "a score at byte %zu is no number",
+                                      (size_t)(r.data - c.bytes));
             l->n++;
         } else if (r.tag == TAG_HOW) {
             d->logits = r.value == 1;

@@ -10,8 +10,9 @@
  *   3  u16 layer, u8 distance, u8 n, u16 expert [n]    what was expected of that layer, best first,
  *                                                      for the layer's next record 2
  *   4  u32 how                                         1: scores are logits, the weights being the
- *                                                      softmax of those chosen; 0 (or no such record):
- *                                                      scores are the weights, up to a factor */
+ *                                                      softmax of those chosen; 0 (or no such
+ *                                                      record): scores are the weights, up to a
+ *                                                      factor */
 #ifndef SM_TRACE_H
 #define SM_TRACE_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Memory of a whole run: nothing is allocated while a prompt is read or a token is made; an
  * allocation that fails while a model is opened is a clear status and leaks nothing; a budget one
- * byte below the smallest plan is refused with the number that would do, which every plan names; and
- * what samplers hold is planned. */
+ * byte below the smallest plan is refused with the number that would do, which every plan names;
+ * and what samplers hold is planned. */
 #include "api/api.h"
 #include "fail_alloc.h"
 #include "infer/dry_breakers.h"
@@ -40,8 +40,8 @@ static void check_decode(void)
         bool ok = smol_session_sync(s, tokens, 40, &err) == SMOL_OK;
         const uint64_t n_prompt = alloc_count();
         for (int i = 40; ok && i < 64; i++) ok = smol_session_append(s, tokens[i], &err) == SMOL_OK;
-        TAP_OK(ok && n_prompt == 0, "a prompt of 40 tokens allocates nothing (%d) %s", (int)n_prompt,
-               err.msg);
+        TAP_OK(ok && n_prompt == 0, "a prompt of 40 tokens allocates nothing (%d) %s",
+               (int)n_prompt, err.msg);
         TAP_OK(alloc_count() == 0, "24 tokens allocate nothing (%d)", (int)alloc_count());
     }
     smol_session_free(s);
@@ -107,7 +107,8 @@ static void check_open_failures(void)
             break;
         }
     }
-    TAP_OK(n_failed > 10 && n_wrong == 0, "each of %u failing allocations is a clear status", n_failed);
+    TAP_OK(n_failed > 10 && n_wrong == 0, "each of %u failing allocations is a clear status",
+           n_failed);
     TAP_OK(n_leaks == 0, "and leaks nothing");
 }
 
@@ -135,7 +136,8 @@ static void check_budget(void)
  * streamed that can be. */
 static void check_smallest(void)
 {
-    static const char *const models[] = {"models/tiny-moe.gguf", "tests/data/models/rand-qwen35.gguf",
+    static const char *const models[] = {"models/tiny-moe.gguf",
+                                         "tests/data/models/rand-qwen35.gguf",
                                          "tests/data/models/rand-llama.gguf"};
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         char path[512];
@@ -185,8 +187,10 @@ static void check_sampler(void)
             held = sm_sampler_memory(sampler->sampler);
             if (sampler->breakers) held += sm_dry_breakers_memory(sampler->breakers);
         }
-        TAP_OK(held > 0 && held == planned, "a sampler that looks back %d tokens holds %d bytes, %d "
-               "are planned %s", (int)windows[i], (int)held, (int)planned, err.msg);
+        TAP_OK(held > 0 && held == planned,
+               "a sampler that looks back %d tokens holds %d bytes, %d "
+               "are planned %s",
+               (int)windows[i], (int)held, (int)planned, err.msg);
         smol_sampler_free(sampler);
         smol_model_free(m);
     }

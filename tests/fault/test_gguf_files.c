@@ -185,8 +185,8 @@ static void test_faults(void)
             struct sm_gguf *g;
             smol_error err = {0};
             inject_start();
-            const unsigned rule = inject_add(
-                &(struct inject_rule){.kind = faults[k].kind, .on = INJECT_READ, .first = n, .amount = 7});
+            const unsigned rule = inject_add(&(struct inject_rule){
+                .kind = faults[k].kind, .on = INJECT_READ, .first = n, .amount = 7});
             const smol_status st = sm_gguf_open(&g, path, &err);
             const bool fired = inject_fired(rule) > 0;
             inject_stop();
@@ -266,8 +266,10 @@ static void test_paths(void)
     smol_error missing = {0}, folder = {0}, empty = {0};
     TAP_OK(sm_gguf_open(&g, "/nowhere/x.gguf", &missing) && !g && gb_is_sentence(&missing), "%s",
            missing.msg);
-    TAP_OK(sm_gguf_open(&g, "/", &folder) && !g && strstr(folder.msg, "director"), "%s", folder.msg);
-    TAP_OK(sm_gguf_open(&g, temp_write("empty.gguf", "", 0), &empty) && strstr(empty.msg, "is empty"),
+    TAP_OK(sm_gguf_open(&g, "/", &folder) && !g && strstr(folder.msg, "director"), "%s",
+           folder.msg);
+    TAP_OK(sm_gguf_open(&g, temp_write("empty.gguf", "", 0), &empty) &&
+               strstr(empty.msg, "is empty"),
            "%s", empty.msg);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Power cuts during an in-place pack. Every prefix of what it does to the disk, with subsets of what
- * was not synced missing, is gone on with and must give the same pack as an undisturbed run. More
- * subsets and models with SMOL_FULL. */
+/* Power cuts during an in-place pack. Every prefix of what it does to the disk, with subsets of
+ * what was not synced missing, is gone on with and must give the same pack as an undisturbed run.
+ * More subsets and models with SMOL_FULL. */
 #include "disk_log.h"
 #include "model_run.h"
 #include "pack_files.h"
@@ -15,7 +15,9 @@
 
 static smol_error err;
 
-struct names { char folder[500], in[600], out[600], want[600], cut[500], cut_in[600], cut_out[600]; };
+struct names {
+    char folder[500], in[600], out[600], want[600], cut[500], cut_in[600], cut_out[600];
+};
 
 static void name_all(struct names *n)
 {
@@ -108,7 +110,8 @@ static void cut_twice(const char *model, unsigned n_tries)
             disk_log_start(n.folder);
             (void)pack_file(n.in, n.out, true, GROUP_BYTES, &err);
             disk_log_stop();
-            disk_log_play((size_t)tap_random_below(disk_log_n() + 1), DISK_LOSE_SOME, tap_random(), n.cut);
+            disk_log_play((size_t)tap_random_below(disk_log_n() + 1), DISK_LOSE_SOME, tap_random(),
+                          n.cut);
             (void)unlink(n.in);
             (void)unlink(n.out);
             char from[640], to[640];
@@ -136,7 +139,8 @@ int main(int argc, char **argv)
     tap_init(argc, argv);
     temp_prefer_memory(256);
     cut_everywhere("tests/data/models/rand-qwen3-k256-q1_0.gguf", full ? 24 : 1, 1);
-    cut_everywhere("tests/data/models/rand-bailingmoe2-k256-q2_k.gguf", full ? 12 : 1, full ? 1 : 5);
+    cut_everywhere("tests/data/models/rand-bailingmoe2-k256-q2_k.gguf", full ? 12 : 1,
+                   full ? 1 : 5);
     cut_twice("tests/data/models/rand-qwen3-k256-q2_k.gguf", full ? 300 : 6);
     return tap_done();
 }

@@ -92,8 +92,9 @@ static void flips(unsigned n)
         if (!have && (!err.msg[0] || !covered[at])) wrong++;
         free(have);
     }
-    TAP_OK(wrong == 0, "%u bits flipped: %u of them in use, %u did not concern the run, %u went wrong", n,
-           seen, harmless, wrong);
+    TAP_OK(wrong == 0,
+           "%u bits flipped: %u of them in use, %u did not concern the run, %u went wrong", n, seen,
+           harmless, wrong);
     free(want);
     free(covered);
 }
@@ -108,8 +109,11 @@ static void failing_reads(void)
             (void)snprintf(out, sizeof out, "%s/out.gguf", temp_dir());
             file_copy(source, copy);
             inject_start();
-            const struct inject_rule rule = {.kind = k % 2 ? INJECT_EIO : INJECT_SHORT, .on = INJECT_READ,
-                                             .first = k, .count = UINT64_MAX, .amount = 3000};
+            const struct inject_rule rule = {.kind = k % 2 ? INJECT_EIO : INJECT_SHORT,
+                                             .on = INJECT_READ,
+                                             .first = k,
+                                             .count = UINT64_MAX,
+                                             .amount = 3000};
             (void)inject_add(&rule);
             smol_status st = SMOL_OK;
             size_t n_vocab;
@@ -120,10 +124,13 @@ static void failing_reads(void)
             else free(logits(pack, 3, k % 3 == 0, &n_vocab)), st = err.code;
             inject_stop();
             n++;
-            if ((st == SMOL_OK) != (err.code == SMOL_OK) || (st != SMOL_OK && strlen(err.msg) < 20)) wrong++;
+            if ((st == SMOL_OK) != (err.code == SMOL_OK) || (st != SMOL_OK && strlen(err.msg) < 20))
+                wrong++;
             if (st == SMOL_OK && k == 1 && rule.kind == INJECT_EIO) wrong++;
-            if (what == 1 && st != SMOL_OK && pack_file(copy, out, true, 60000, &err) != SMOL_OK) wrong++;
-            if (what == 1 && (unpack_file(out, back, &err) != SMOL_OK || !files_same(back, source))) wrong++;
+            if (what == 1 && st != SMOL_OK && pack_file(copy, out, true, 60000, &err) != SMOL_OK)
+                wrong++;
+            if (what == 1 && (unpack_file(out, back, &err) != SMOL_OK || !files_same(back, source)))
+                wrong++;
             (void)unlink(copy);
             (void)unlink(out);
             (void)unlink(back);
@@ -150,7 +157,8 @@ static void verify_with_source(void)
     (void)snprintf(bad, sizeof bad, "%s", beside);
     flip(at, 3);
     float *other = logits(pack, 3, true, &n);
-    TAP_OK(!other && strstr(err.msg, "verification failed"), "verify with another source: %s", err.msg);
+    TAP_OK(!other && strstr(err.msg, "verification failed"), "verify with another source: %s",
+           err.msg);
     free(alone);
     free(with);
     free(other);
@@ -184,13 +192,15 @@ static void rows(void)
     float row[4096];
     err = (smol_error){0};
     if (sm_gguf_open(&g, pack, &err) != SMOL_OK || sm_store_new(&s, g, &so, &err) != SMOL_OK ||
-        sm_store_add(s, sm_gguf_find_tensor(g, "token_embd.weight"), SM_HOME_BY_ROW, &w, &err) != SMOL_OK ||
-        sm_store_load(s, &(struct sm_store_plan){.n_readers = 1}, &err) != SMOL_OK || w->n_in > 4096)
+        sm_store_add(s, sm_gguf_find_tensor(g, "token_embd.weight"), SM_HOME_BY_ROW, &w, &err) !=
+            SMOL_OK ||
+        sm_store_load(s, &(struct sm_store_plan){.n_readers = 1}, &err) != SMOL_OK ||
+        w->n_in > 4096)
         abort();
     const smol_status st = sm_store_row(s, w, 42, row, &err);
     sm_store_stats(s, &stats);
-    TAP_OK(st == SMOL_OK && stats.demand_wait_ns >= 2000000, "a row of a pack was waited for, %.1f ms",
-           (double)stats.demand_wait_ns * 1e-6);
+    TAP_OK(st == SMOL_OK && stats.demand_wait_ns >= 2000000,
+           "a row of a pack was waited for, %.1f ms", (double)stats.demand_wait_ns * 1e-6);
     sm_store_free(s);
     sm_gguf_free(g);
 }

@@ -76,21 +76,29 @@ static smol_status use_all(struct sm_store *s, bool *bytes_ok, smol_error *err)
 /* Reads that are interrupted, short or refused once: the right result. */
 static void test_harmless(void)
 {
-    static const struct { const char *name; struct inject_rule rule; bool buffered; } cases[] = {
+    static const struct { const char *name; struct inject_rule rule; bool buffered;
+    } cases[] = {
         {"EINTR on every third read",
-         {.kind = INJECT_EINTR, .on = INJECT_READ, .every = 3, .count = UINT64_MAX}, false},
+         {.kind = INJECT_EINTR, .on = INJECT_READ, .every = 3, .count = UINT64_MAX},
+         false},
         {"short reads of 1000 bytes",
-         {.kind = INJECT_SHORT, .on = INJECT_READ, .amount = 1000, .every = 2, .count = UINT64_MAX}, false},
+         {.kind = INJECT_SHORT, .on = INJECT_READ, .amount = 1000, .every = 2, .count = UINT64_MAX},
+         false},
         {"short reads of whole blocks",
-         {.kind = INJECT_SHORT, .on = INJECT_READ, .amount = 4096, .count = UINT64_MAX}, false},
+         {.kind = INJECT_SHORT, .on = INJECT_READ, .amount = 4096, .count = UINT64_MAX},
+         false},
         {"EINVAL on the 9th direct read",
-         {.kind = INJECT_EINVAL, .on = INJECT_DIRECT, .first = 9, .count = UINT64_MAX}, true},
+         {.kind = INJECT_EINVAL, .on = INJECT_DIRECT, .first = 9, .count = UINT64_MAX},
+         true},
         {"EINVAL on the first direct read",
-         {.kind = INJECT_EINVAL, .on = INJECT_DIRECT, .count = UINT64_MAX}, true},
+         {.kind = INJECT_EINVAL, .on = INJECT_DIRECT, .count = UINT64_MAX},
+         true},
         {"direct open refused",
-         {.kind = INJECT_EINVAL, .on = INJECT_OPEN_DIRECT, .count = UINT64_MAX}, true},
-        {"slow reads", {.kind = INJECT_DELAY, .on = INJECT_READ, .amount = 3000, .every = 5,
-                        .count = UINT64_MAX}, false},
+         {.kind = INJECT_EINVAL, .on = INJECT_OPEN_DIRECT, .count = UINT64_MAX},
+         true},
+        {"slow reads",
+         {.kind = INJECT_DELAY, .on = INJECT_READ, .amount = 3000, .every = 5, .count = UINT64_MAX},
+         false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct sm_store *s;
@@ -103,7 +111,8 @@ static void test_harmless(void)
         struct sm_store_stats stats = {0};
         if (s) sm_store_stats(s, &stats);
         const bool fired = inject_fired(0) > 0 || inject_count(INJECT_DIRECT) == 0;
-        TAP_OK(st == SMOL_OK && bytes_ok && resident_ok() && fired, "%s: %s", cases[i].name, err.msg);
+        TAP_OK(st == SMOL_OK && bytes_ok && resident_ok() && fired, "%s: %s", cases[i].name,
+               err.msg);
         if (cases[i].buffered) TAP_OK(!stats.direct, "%s: now buffered", cases[i].name);
         sm_store_free(s);
         inject_stop();
@@ -123,9 +132,11 @@ static void test_eio(void)
         smol_status st = open_store(&s, &(struct sm_store_options){0}, 3, &err);
         if (st != SMOL_OK) {
             n_load++;
-            clear = clear && (st == SMOL_IO || err.code == SMOL_IO) && strstr(err.msg, "faults.gguf");
+            clear =
+                clear && (st == SMOL_IO || err.code == SMOL_IO) && strstr(err.msg, "faults.gguf");
         } else if ((st = use_all(s, &bytes_ok, &err)) != SMOL_OK) {
-            clear = clear && st == SMOL_IO && strstr(err.msg, "faults.gguf") && strstr(err.msg, "rror");
+            clear =
+                clear && st == SMOL_IO && strstr(err.msg, "faults.gguf") && strstr(err.msg, "rror");
             if (strstr(err.msg, "expert")) n_use++;
             else n_row++;
             clear = clear && err.sys == 5;
@@ -159,7 +170,8 @@ static void test_truncation(void)
     TAP_OK(use(s, 1, 0, 2, SM_ORDER_ASCENDING, &bytes_ok, &err) == SMOL_OK && bytes_ok,
            "what is left can be used %s", err.msg);
     const smol_status st = use(s, 1, 6, 2, SM_ORDER_ASCENDING, &bytes_ok, &err);
-    TAP_OK(st == SMOL_FORMAT && strstr(err.msg, "blk.1.ffn_down_exps.weight, expert 6"), "%s", err.msg);
+    TAP_OK(st == SMOL_FORMAT && strstr(err.msg, "blk.1.ffn_down_exps.weight, expert 6"), "%s",
+           err.msg);
     sm_store_free(s);
     FILE *w = fopen(f.path, "wb");
     TAP_OK(w && fwrite(f.bytes, 1, f.n_bytes, w) == f.n_bytes && fclose(w) == 0, "restored");
@@ -217,7 +229,8 @@ static void test_verify_slots(void)
             ready = p->slot[p->slot_of[id]].state == SM_SLOT_READY;
             (void)pthread_mutex_unlock(&s->sched.mu);
         }
-        p->arena[p->slot_of[id] * p->info.slot_bytes + 999 + (half ? p->info.down.offset_bytes : 0)] ^= 8;
+        p->arena[p->slot_of[id] * p->info.slot_bytes + 999 +
+                 (half ? p->info.down.offset_bytes : 0)] ^= 8;
         smol_status st = SMOL_OK;
         struct sm_expert e;
         unsigned i;
@@ -263,7 +276,8 @@ static void test_speculation(void)
         (void)pthread_mutex_unlock(&s->sched.mu);
     }
     TAP_OK(inject_fired(0) > 0 && gone, "it failed and was dropped");
-    TAP_OK(use(s, 0, 0, 2, SM_ORDER_ARRIVAL, &bytes_ok, &err) == SMOL_IO, "the demand fails: %s", err.msg);
+    TAP_OK(use(s, 0, 0, 2, SM_ORDER_ARRIVAL, &bytes_ok, &err) == SMOL_IO, "the demand fails: %s",
+           err.msg);
     inject_stop();
     inject_start();
     err = (smol_error){0};
@@ -281,7 +295,8 @@ static void test_random(void)
     bool bytes_ok = true, clear = true;
     unsigned n_failed = 0, n_fine = 0;
     inject_start();
-    TAP_OK(open_store(&s, &(struct sm_store_options){.piece_bytes = 8192}, 3, &err) == SMOL_OK, "open");
+    TAP_OK(open_store(&s, &(struct sm_store_options){.piece_bytes = 8192}, 3, &err) == SMOL_OK,
+           "open");
     for (unsigned round = 0; round < 60; round++) {
         inject_zero_counts();
         if (round % 16 == 0) {
@@ -298,13 +313,15 @@ static void test_random(void)
         }
         err = (smol_error){0};
         const unsigned n = 1 + (unsigned)tap_random_below(7);
-        const smol_status st = use(s, (uint32_t)tap_random_below(2), (unsigned)tap_random_below(9 - n), n,
-                                   (enum sm_order)tap_random_below(2), &bytes_ok, &err);
+        const smol_status st =
+            use(s, (uint32_t)tap_random_below(2), (unsigned)tap_random_below(9 - n), n,
+                (enum sm_order)tap_random_below(2), &bytes_ok, &err);
         if (st == SMOL_OK) n_fine++;
         else n_failed++;
         clear = clear && (st == SMOL_OK || ((st == SMOL_IO || st == SMOL_FORMAT) && err.msg[0]));
     }
-    TAP_OK(n_failed > 5 && n_fine > 5, "random faults: %u uses failed, %u did not", n_failed, n_fine);
+    TAP_OK(n_failed > 5 && n_fine > 5, "random faults: %u uses failed, %u did not", n_failed,
+           n_fine);
     TAP_OK(bytes_ok && clear, "random faults: right bytes or a clear error");
     sm_store_free(s);
     inject_stop();

@@ -11,7 +11,8 @@
 
 static const char tiny[] = "models/tiny-moe.gguf";
 
-static double predicted_miss(smol_draft draft, const char *learned, unsigned *n_pool, smol_error *err)
+static double predicted_miss(smol_draft draft, const char *learned, unsigned *n_pool,
+                             smol_error *err)
 {
     char path[512];
     smol_params p;
@@ -51,9 +52,10 @@ static void check_learned(void)
     const double none = predicted_miss(SMOL_DRAFT_AUTO, NULL, &n_auto, &err);
     const double off = predicted_miss(SMOL_DRAFT_OFF, list, &n_off, &err);
     const double with = predicted_miss(SMOL_DRAFT_AUTO, list, &n_auto, &err);
-    TAP_OK(ok && n_off && n_off == n_auto && off != none && with == off,
-           "misses promised by a learned list: %.4f, with drafts chosen freely %.4f (without %.4f) %s",
-           off, with, none, err.msg);
+    TAP_OK(
+        ok && n_off && n_off == n_auto && off != none && with == off,
+        "misses promised by a learned list: %.4f, with drafts chosen freely %.4f (without %.4f) %s",
+        off, with, none, err.msg);
     p.draft = SMOL_DRAFT_AUTO;
     p.learned_path = list;
     ok = sm_engine_open(&e, source_path(path, sizeof path, tiny), &p, &err) == SMOL_OK;
@@ -78,8 +80,8 @@ static void check_speed(void)
         if (smol_plan_file(source_path(path, sizeof path, tiny), &p, &plan, &err) == SMOL_OK)
             speed[i] = plan.predicted_tok_s;
     }
-    TAP_OK(speed[0] > 1 && speed[0] < 1e6 && speed[1] > 0, "%.1f tokens/s in RAM, %.1f paged %s", speed[0],
-           speed[1], err.msg);
+    TAP_OK(speed[0] > 1 && speed[0] < 1e6 && speed[1] > 0, "%.1f tokens/s in RAM, %.1f paged %s",
+           speed[0], speed[1], err.msg);
     TAP_OK(speed[2] > 0 && speed[2] < speed[1], "%.2f from a flash of 1 MB/s", speed[2]);
 }
 
@@ -101,7 +103,8 @@ static void check_order(const char *model)
     (void)smol_plan_file(path, &p, &plan, &err); /* streams all it can, and says what that needs */
     p.memory_bytes = plan.needed_bytes;
     err = (smol_error){0};
-    bool ok = sm_engine_open(&e, path, &p, &err) == SMOL_OK && sm_session_open(&s, &e, &err) == SMOL_OK &&
+    bool ok = sm_engine_open(&e, path, &p, &err) == SMOL_OK &&
+              sm_session_open(&s, &e, &err) == SMOL_OK &&
               sm_session_sync(&s, tokens, 6, &err) == SMOL_OK;
     const uint64_t before = ok ? e.store->stream.n_skips : 0; /* the head is not for every chunk */
     for (int i = 0; ok && i < 3; i++) ok = sm_session_append(&s, 7 + i, &err) == SMOL_OK;
@@ -113,7 +116,8 @@ static void check_order(const char *model)
     sm_engine_close(&e);
 }
 
-/* The routers are the last to be streamed, and only where nothing looks ahead with copies of them. */
+/* The routers are the last to be streamed, and only where nothing looks ahead with copies of
+ * them. */
 static void check_routers(void)
 {
     char path[512];
@@ -132,7 +136,8 @@ static void check_routers(void)
     TAP_OK(least + 5 * 32 * 256 * sizeof(float) < plan.needed_bytes,
            "streaming five routers saves at least their size: %llu bytes, %llu with prefetching",
            (unsigned long long)least, (unsigned long long)plan.needed_bytes);
-    p.memory_bytes = plan.needed_bytes - 1; /* automatic: as much as with prefetching does not fit */
+    /* automatic: as much as with prefetching does not fit */
+    p.memory_bytes = plan.needed_bytes - 1;
     p.prefetch = SMOL_PREFETCH_AUTO;
     err = (smol_error){0};
     struct sm_engine e;

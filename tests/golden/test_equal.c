@@ -103,7 +103,11 @@ static float *run(const char *level, unsigned threads, unsigned pool, unsigned c
     return model_logits(packed_path ? packed_path : model_path, &p, tokens, n, n_vocab, err);
 }
 
-struct comparison { const struct equal_case *c; const float *want; size_t n, n_vocab, n_runs, n_wrong; };
+struct comparison {
+    const struct equal_case *c;
+    const float *want;
+    size_t n, n_vocab, n_runs, n_wrong;
+};
 
 static void compare(struct comparison *k, const char *level, unsigned threads, unsigned pool,
                     unsigned chunk)
@@ -114,8 +118,8 @@ static void compare(struct comparison *k, const char *level, unsigned threads, u
     k->n_runs++;
     if (!have || n_vocab != k->n_vocab || memcmp(have, k->want, k->n * n_vocab * sizeof *have)) {
         k->n_wrong++;
-        printf("# differs: level %s, %u threads, pool %u, chunk %u %s\n", level, threads, pool, chunk,
-               have ? "" : err.msg);
+        printf("# differs: level %s, %u threads, pool %u, chunk %u %s\n", level, threads, pool,
+               chunk, have ? "" : err.msg);
     }
     free(have);
 }
@@ -195,7 +199,8 @@ static void vary_streamed(struct comparison *k, const char *const *on, size_t n_
     if (smol_plan_file(model_path, &p, &plan, &err) != SMOL_OK) return;
     const uint64_t full = plan.total_bytes;
     p.memory_bytes = 1;
-    (void)smol_plan_file(model_path, &p, &plan, &err); /* streams all it can, and says what that needs */
+    /* streams all it can, and says what that needs */
+    (void)smol_plan_file(model_path, &p, &plan, &err);
     const uint64_t least = plan.needed_bytes;
     for (unsigned i = 0; i < (short_run ? 1 : 3) && least < full; i++) {
         memory_bytes = least + (full - 1 - least) * i / 2;
@@ -245,6 +250,7 @@ int main(int argc, char **argv)
         if ((!emulated || cases[i].emulated) && (argc != 2 || strstr(cases[i].path, argv[1])))
             check(&cases[i], emulated, full);
     if (argc != 2)
-        TAP_OK(n_streamed > (emulated ? 5 : 10), "in %zu runs dense weights were streamed", n_streamed);
+        TAP_OK(n_streamed > (emulated ? 5 : 10), "in %zu runs dense weights were streamed",
+               n_streamed);
     return tap_done();
 }

@@ -67,8 +67,9 @@ static void check_off(void)
         p.route_drop = cases[i].drop;
         p.route_drop_keep = cases[i].keep;
         float *l = run(&way, p, cases[i].pool, &n_vocab);
-        TAP_OK(l && !memcmp(l, base, N * n_vocab * sizeof *l), "drop %g, %u kept, %u slots: lossless",
-               (double)p.route_drop, p.route_drop_keep, cases[i].pool);
+        TAP_OK(l && !memcmp(l, base, N * n_vocab * sizeof *l),
+               "drop %g, %u kept, %u slots: lossless", (double)p.route_drop, p.route_drop_keep,
+               cases[i].pool);
         free(l);
     }
     free(base);
@@ -89,18 +90,21 @@ static void check_report(void)
     p.route_swap_keep = 2;
     p.route_drop = 0.1f;
     p.experts_used = 3;
-    if (smol_model_open(&m, source_path(path, sizeof path, "models/tiny-moe.gguf"), &p, &err) == SMOL_OK)
+    if (smol_model_open(&m, source_path(path, sizeof path, "models/tiny-moe.gguf"), &p, &err) ==
+        SMOL_OK)
         smol_model_stats(m, &s);
     TAP_OK(s.n_loss_levers == 4, "four levers are reported (%u)", s.n_loss_levers);
     for (unsigned i = 0; i < s.n_loss_levers; i++) printf("# %s\n", s.loss_levers[i]);
     smol_model_free(m);
     p.experts_used = 5;
     m = NULL;
-    TAP_OK(smol_model_open(&m, path, &p, &err) == SMOL_ARG, "more experts than the model uses: %s", err.msg);
+    TAP_OK(smol_model_open(&m, path, &p, &err) == SMOL_ARG, "more experts than the model uses: %s",
+           err.msg);
     smol_model_free(m);
 }
 
-/* The next-token block routes with the same number of experts: all rows of scratch have that many. */
+/* The next-token block routes with the same number of experts: all rows of scratch have that
+ * many. */
 static void check_next_block(void)
 {
     char path[512];
@@ -112,21 +116,26 @@ static void check_next_block(void)
     p.draft = SMOL_DRAFT_MTP;
     p.ctx = 64;
     p.experts_used = 3;
-    const bool ok =
-        sm_engine_open(&e, source_path(path, sizeof path, "models/tiny-moe.gguf"), &p, &err) == SMOL_OK;
+    const bool ok = sm_engine_open(&e, source_path(path, sizeof path, "models/tiny-moe.gguf"), &p,
+                                   &err) == SMOL_OK;
     for (uint32_t i = 0; ok && i < sm_model_n_blocks(e.model); i++) {
         n_moe += e.model->layers[i].is_moe;
         n_right += e.model->layers[i].is_moe && e.model->layers[i].moe.router.n_used == 3;
     }
     TAP_OK(ok && e.model->layers[e.model->hp.n_layer].is_moe && n_right == n_moe,
-           "fewer experts in %u of %u blocks, the next-token block is one %s", n_right, n_moe, err.msg);
+           "fewer experts in %u of %u blocks, the next-token block is one %s", n_right, n_moe,
+           err.msg);
     sm_engine_close(&e);
 }
 
 /* Levers that look at the pool, and drafts, which change it: never together. */
 static void check_drafts(void)
 {
-    static const struct { float bias, swap, drop, oracle; smol_draft draft; smol_status st; } cases[] = {
+    static const struct {
+        float bias, swap, drop, oracle;
+        smol_draft draft;
+        smol_status st;
+    } cases[] = {
         {0.2f, 0, 0, 0, SMOL_DRAFT_LOOKUP, SMOL_ARG}, {0, 0.8f, 0, 0, SMOL_DRAFT_MTP, SMOL_ARG},
         {0.2f, 0, 0, 0.5f, SMOL_DRAFT_OFF, SMOL_ARG}, {0.2f, 0, 0, 0, SMOL_DRAFT_AUTO, SMOL_OK},
         {0, 0, 0.2f, 0, SMOL_DRAFT_LOOKUP, SMOL_ARG}, {0, 0, 0, 0, SMOL_DRAFT_AUTO, SMOL_OK},

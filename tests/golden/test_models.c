@@ -154,7 +154,8 @@ static void check_return(const struct test_case *c, const struct golden *g, smol
     double d = 1e9;
     if (smol_session_sync(s, g->tokens, g->n_tokens, &err) == SMOL_OK &&
         smol_session_sync(s, g->tokens, half, &err) == SMOL_OK)
-        d = logits_distance(smol_session_logits(s), g->logits + (half - 1) * g->n_vocab, g->n_vocab);
+        d = logits_distance(smol_session_logits(s), g->logits + (half - 1) * g->n_vocab,
+                            g->n_vocab);
     TAP_OK(d <= c->limit, "%s: back to half of the prompt, logits within %.3g of %.3g %s", c->name,
            d, c->limit, err.msg);
 }
@@ -186,7 +187,8 @@ static void check_model(const struct test_case *c)
                "%s: prompt logits within %.3g of %.3g %s", c->name, sc.worst, c->limit, err.msg);
         check_greedy(c, &g, s);
         const bool read = smol_session_sync(s, g.long_tokens, g.n_long, &err) == SMOL_OK;
-        const double d = read ? logits_distance(smol_session_logits(s), g.long_last, g.n_vocab) : 1e9;
+        const double d =
+            read ? logits_distance(smol_session_logits(s), g.long_last, g.n_vocab) : 1e9;
         TAP_OK(d <= c->limit, "%s: last logits of a long prompt within %.3g of %.3g %s", c->name, d,
                c->limit, err.msg);
         check_return(c, &g, s);

@@ -40,7 +40,8 @@ static bool read_recorded(const char *name, struct recorded *r)
     (void)snprintf(rel, sizeof rel, "tests/data/golden/%s.json", name);
     struct json_doc *doc = json_load(source_path(path, sizeof path, rel), why, sizeof why);
     if (!doc) return false;
-    const struct json *tokens = json_get(json_root(doc), "tokens"), *mtp = json_get(json_root(doc), "mtp");
+    const struct json *tokens = json_get(json_root(doc), "tokens"),
+                      *mtp = json_get(json_root(doc), "mtp");
     for (; r->n_tokens < json_len(tokens) && r->n_tokens < 64; r->n_tokens++)
         r->tokens[r->n_tokens] = (int32_t)json_int(json_at(tokens, r->n_tokens), -1);
     r->first = (int32_t)json_int(json_get(mtp, "chain_first_token"), -1);
@@ -91,7 +92,8 @@ static void check_chain(struct sm_engine *e, const struct recorded *r, const cha
         ok = sm_next_draft(e, n, len, out, &got, &err) == SMOL_OK && got == len;
         if (!ok) break;
         for (uint32_t i = 0; i < len; i++) wrong += out[i] != r->chain[i];
-        const double d = logits_distance(e->graph.logits, r->chained + (len - 1) * r->n_vocab, r->n_vocab);
+        const double d =
+            logits_distance(e->graph.logits, r->chained + (len - 1) * r->n_vocab, r->n_vocab);
         worst = tap_worse(worst, d);
     }
     TAP_OK(ok && wrong == 0 && worst <= 1e-3,
@@ -131,8 +133,9 @@ static void check_model(const char *name)
 #define WINDOW 512u
 #define PASS 8u
 
-/* Positions of a window whose draft for the next token is the main model's best. Row t of the block:
- * token t and the main model's row of t - 1; right when its best is the best of position t. */
+/* Positions of a window whose draft for the next token is the main model's best. Row t of the
+ * block: token t and the main model's row of t - 1; right when its best is the best of position
+ * t. */
 static bool count_window(struct sm_engine *e, const int32_t *tokens, size_t *right, size_t *n,
                          smol_error *err)
 {
@@ -156,7 +159,8 @@ static bool count_window(struct sm_engine *e, const int32_t *tokens, size_t *rig
     return true;
 }
 
-/* The recorded share is that of the trained weights: Q8_0 keeps it, Q2_K experts lose 2.3 points. */
+/* The recorded share is that of the trained weights: Q8_0 keeps it, Q2_K experts lose 2.3
+ * points. */
 static void check_acceptance(const char *model, double limit, size_t n_windows, size_t n_right)
 {
     char path[512], why[128], *text = NULL;
@@ -165,8 +169,8 @@ static void check_acceptance(const char *model, double limit, size_t n_windows, 
     int32_t *ids = NULL;
     size_t n_ids = 0, right = 0, n = 0, n_bytes = 0;
     const smol_params p = params();
-    struct json_doc *doc =
-        json_load(source_path(path, sizeof path, "tests/data/golden/routing.json"), why, sizeof why);
+    struct json_doc *doc = json_load(
+        source_path(path, sizeof path, "tests/data/golden/routing.json"), why, sizeof why);
     const double want = json_num(
         json_get(json_get(json_root(doc), "mtp"), "acceptance_top1_teacher_forced"), -1);
     json_free(doc);
@@ -181,8 +185,8 @@ static void check_acceptance(const char *model, double limit, size_t n_windows, 
         ok = count_window(&e, ids + w * WINDOW, &right, &n, &err);
     const double share = n ? (double)right / (double)n : 0;
     TAP_OK(ok && fabs(share - want) <= limit && right == n_right,
-           "%s: %.4f of %zu first drafts right (%zu, frozen %zu), recorded %.4f %s", model, share, n,
-           right, n_right, want, err.msg);
+           "%s: %.4f of %zu first drafts right (%zu, frozen %zu), recorded %.4f %s", model, share,
+           n, right, n_right, want, err.msg);
     free(ids);
     free(text);
     sm_engine_close(&e);

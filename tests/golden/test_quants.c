@@ -155,7 +155,8 @@ static void measure(const struct sm_traits *t, const uint8_t *block, struct extr
     for (size_t at = 0; at < t->block; at += t->act_block) {
         int64_t i_sum = 0, m_sum = 0;
         for (size_t g = at / 16; g < (at + t->act_block) / 16; g++) {
-            for (size_t i = 16 * g; i < 16 * g + 16; i++) i_sum += llabs((int64_t)c.q[i] * c.sub[g]);
+            for (size_t i = 16 * g; i < 16 * g + 16; i++)
+                i_sum += llabs((int64_t)c.q[i] * c.sub[g]);
             m_sum += abs(c.min[g]) * 16;
             if (c.sub[g] < -128 || c.sub[g] > 127 || c.min[g] < 0 || c.min[g] > 63)
                 e->range_ok = false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Sessions whose rows and states went through drafts, saved files and cancelled steps: whatever came
- * before, the logits are the bits of a plain reading of the same tokens. */
+/* Sessions whose rows and states went through drafts, saved files and cancelled steps: whatever
+ * came before, the logits are the bits of a plain reading of the same tokens. */
 #include "base/hash.h"
 #include "infer/generate.h"
 #include "infer/session_file.h"
@@ -74,7 +74,8 @@ static uint64_t plain_hash(const char *model, const int32_t *tokens, size_t n)
     return hash;
 }
 
-/* ---- the answer ---------------------------------------------------------------------------------- */
+/* ---- the answer
+ * ---------------------------------------------------------------------------------- */
 
 struct heard { size_t n, n_vocab; int32_t id[N_ANSWER]; uint64_t logits[N_ANSWER]; };
 
@@ -88,7 +89,8 @@ static void hear(void *arg, int32_t id, const float *logits)
     h->n++;
 }
 
-static bool answer(struct run *r, const int32_t *tokens, size_t n, struct heard *h, smol_outcome *out)
+static bool answer(struct run *r, const int32_t *tokens, size_t n, struct heard *h,
+                   smol_outcome *out)
 {
     struct sm_sampler_params sp;
     struct sm_sampler *sampler = NULL;
@@ -105,8 +107,8 @@ static bool answer(struct run *r, const int32_t *tokens, size_t n, struct heard 
     return ok;
 }
 
-/* Every token is told once, with the logits that it was drawn from, whatever was drafted; and a state
- * saved behind the answer has its logits. */
+/* Every token is told once, with the logits that it was drawn from, whatever was drafted; and a
+ * state saved behind the answer has its logits. */
 static void test_answer(const char *model)
 {
     struct run plain, r;
@@ -140,11 +142,13 @@ static void test_answer(const char *model)
     close_run(&r);
 }
 
-/* ---- what a saved state replaces ----------------------------------------------------------------- */
+/* ---- what a saved state replaces
+ * ----------------------------------------------------------------- */
 
 enum { N_LONG = 90, N_SHORT = 60, N_BACK = 70 };
 
-/* The session has a copy of the recurrent states of another text, and rows of a next-token block. */
+/* The session has a copy of the recurrent states of another text, and rows of a next-token
+ * block. */
 static void test_stale(const char *model, smol_draft draft)
 {
     struct run r;
@@ -164,13 +168,13 @@ static void test_stale(const char *model, smol_draft draft)
     ok = ok && sm_session_sync(&r.s, a, N_LONG, &r.err) == SMOL_OK &&
          sm_session_save(&r.s, path, &r.err) == SMOL_OK && answer(&r, b, N_SHORT, &have, &out) &&
          sm_session_load(&r.s, path, &r.err) == SMOL_OK;
-    TAP_OK(ok && logits_hash(&r.s) == plain_hash(model, a, N_LONG), "%s: a state over another text %s",
-           model, r.err.msg);
+    TAP_OK(ok && logits_hash(&r.s) == plain_hash(model, a, N_LONG),
+           "%s: a state over another text %s", model, r.err.msg);
     TAP_OK(ok && r.e.next.done <= r.s.n && r.e.next.n <= 1 && !r.s.have_copy && !r.s.n_tried,
            "%s: nothing of that text is kept", model);
     ok = ok && answer(&r, a, N_BACK, &have, &out);
-    TAP_OK(ok && !memcmp(&want, &have, sizeof want), "%s: back from there, the same answer %s", model,
-           r.err.msg);
+    TAP_OK(ok && !memcmp(&want, &have, sizeof want), "%s: back from there, the same answer %s",
+           model, r.err.msg);
     close_run(&r);
 }
 
@@ -198,8 +202,8 @@ static void test_broken(const char *model)
     inject_stop();
     r.err = (smol_error){0};
     ok = ok && sm_session_sync(&r.s, b, N_SHORT, &r.err) == SMOL_OK;
-    TAP_OK(ok && logits_hash(&r.s) == plain_hash(model, b, N_SHORT), "%s: what is read then is right %s",
-           model, r.err.msg);
+    TAP_OK(ok && logits_hash(&r.s) == plain_hash(model, b, N_SHORT),
+           "%s: what is read then is right %s", model, r.err.msg);
     close_run(&r);
 }
 
@@ -227,7 +231,8 @@ static void test_levers(const char *model)
     close_run(&r);
 }
 
-/* ---- the next-token block behind long batches of drafts from elsewhere ----------------------------- */
+/* ---- the next-token block behind long batches of drafts from elsewhere
+ * ----------------------------- */
 
 static void test_left_behind(const char *model)
 {
@@ -245,16 +250,19 @@ static void test_left_behind(const char *model)
     ok = ok && sm_engine_try(&r.e, a + N_SHORT, most, N_SHORT, &r.err) == SMOL_OK;
     sm_engine_keep(&r.e, most);
     memcpy(r.e.tokens, a, (N_SHORT + most + 1) * sizeof *a);
-    ok = ok && sm_next_draft(&r.e, N_SHORT + most, 1, &out, &n_out, &r.err) == SMOL_OK && n_out == 1;
+    ok =
+        ok && sm_next_draft(&r.e, N_SHORT + most, 1, &out, &n_out, &r.err) == SMOL_OK && n_out == 1;
     const uint32_t added = r.e.next.done - r.e.next.shift - rows;
     TAP_OK(ok && added == most && r.e.next.done == N_SHORT + most + 1,
            "%s: %u rows into scratch for %u %s", model, added, most, r.err.msg);
     close_run(&r);
 }
 
-/* ---- what a ring forgot -------------------------------------------------------------------------- */
+/* ---- what a ring forgot
+ * -------------------------------------------------------------------------- */
 
-/* A step or a batch with drafts that was cut off has written its rows; the last token is read again. */
+/* A step or a batch with drafts that was cut off has written its rows; the last token is read
+ * again. */
 static void test_cut_off(const char *model, smol_draft draft, uint32_t n_tok)
 {
     struct run r;

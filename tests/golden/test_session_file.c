@@ -247,13 +247,13 @@ static void test_folder_least(const char *model, bool recurrent)
                 smol_cache_save(r.s, folder, (uint64_t)64 << 20, &err) == SMOL_OK &&
                 smol_session_sync(r.s, b, 30, &err) == SMOL_OK &&
                 smol_cache_restore(r.s, folder, b, N, &n, &err) == SMOL_OK;
-    TAP_OK(good && n == 30 && smol_session_length(r.s) == 30, "%s: 10 tokens more, not loaded (%zu) %s",
-           model, n, err.msg);
+    TAP_OK(good && n == 30 && smol_session_length(r.s) == 30,
+           "%s: 10 tokens more, not loaded (%zu) %s", model, n, err.msg);
     close_run(&r);
     if (!open_run(&r, model, SMOL_KV_F16, 128)) return;
     good = smol_cache_restore(r.s, folder, b, N, &half, &err) == SMOL_OK;
-    TAP_OK(good && half == (recurrent ? 0 : 40), "%s: %zu tokens of a state that goes on otherwise %s",
-           model, half, err.msg);
+    TAP_OK(good && half == (recurrent ? 0 : 40),
+           "%s: %zu tokens of a state that goes on otherwise %s", model, half, err.msg);
     good = smol_cache_restore(r.s, folder, a, N, &n, &err) == SMOL_OK;
     TAP_OK(good && n == N, "%s: %zu tokens of the same text %s", model, n, err.msg);
     close_run(&r);

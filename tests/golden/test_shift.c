@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A full context that goes on without its oldest part: the keys of the first layer, which see their
- * own token alone, must be those of reading what stays; nothing is read twice; the same bits with any
- * number of threads; models that cannot do it say so; such a state is never saved. */
+ * own token alone, must be those of reading what stays; nothing is read twice; the same bits with
+ * any number of threads; models that cannot do it say so; such a state is never saved. */
 #include "api/api.h"
 #include "model_run.h"
 #include "quant/quant.h"
@@ -68,7 +68,8 @@ static bool has_lever(const smol_model *m)
     smol_stats st;
     bool found = false;
     smol_model_stats(m, &st);
-    for (unsigned i = 0; i < st.n_loss_levers; i++) found |= !strcmp(st.loss_levers[i], "ctx-shift");
+    for (unsigned i = 0; i < st.n_loss_levers; i++)
+        found |= !strcmp(st.loss_levers[i], "ctx-shift");
     return found;
 }
 
@@ -98,7 +99,8 @@ static void test_keys(const char *name, smol_kv kv, double tolerance)
         if (a->dv) TAP_OK(difference(a, b, HEAD + TAIL, false) <= 0, "%s: values are not", name);
         good = smol_session_sync(s[1], stays, HEAD + TAIL + MORE, &err) == SMOL_OK;
         const float *logits = smol_session_logits(s[1]);
-        TAP_OK(good && logits && isfinite(logits[0]) && n_read(m[1]) == ALL + MORE && has_lever(m[1]),
+        TAP_OK(good && logits && isfinite(logits[0]) && n_read(m[1]) == ALL + MORE &&
+                   has_lever(m[1]),
                "%s: only what is new is read %s", name, err.msg);
         TAP_OK(smol_session_save(s[1], temp_path("s.state"), &err) == SMOL_LIMIT, "not saved: %s",
                err.msg);

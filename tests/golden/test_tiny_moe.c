@@ -4,8 +4,8 @@
  *
  * Tolerances: perplexity 0.2 % for Q8_0 and 0.5 % for the Q2_K-experts file (another program's
  * rounding of activations); our best token is the golden one wherever its margin is over 0.1; miss
- * rates within 1 point (the recorded ones are of float arithmetic). The Q8_0 file and the texts that
- * are not in the public domain stay with the shared fixtures: skipped without them. */
+ * rates within 1 point (the recorded ones are of float arithmetic). The Q8_0 file and the texts
+ * that are not in the public domain stay with the shared fixtures: skipped without them. */
 #include "json_read.h"
 #include "model_run.h"
 #include "tap.h"
@@ -79,8 +79,8 @@ static void check_misses(const struct json *routing)
         p.policy = "lru";
         const smol_status st = model_score(model, &p, text, 512, &s, &err);
         TAP_OK(st == SMOL_OK && fabs(s.miss_rate - want) <= 0.01,
-               "LRU pool of %u: %.4f of expert uses missed, recorded %.4f %s", pools[i], s.miss_rate,
-               want, st == SMOL_OK ? "" : err.msg);
+               "LRU pool of %u: %.4f of expert uses missed, recorded %.4f %s", pools[i],
+               s.miss_rate, want, st == SMOL_OK ? "" : err.msg);
         if (i != 1) continue;
         const double lru = s.miss_rate; /* a simulation in floats found 28.9 % for decayed use */
         p.policy = "lfu";
@@ -94,7 +94,8 @@ static void check_misses(const struct json *routing)
 static size_t follow(smol_model *m, smol_session *s, const struct json *prompt, size_t *n_steps,
                      smol_error *err)
 {
-    const struct json *ids = json_get(prompt, "torch_ids_f16"), *margins = json_get(prompt, "margins");
+    const struct json *ids = json_get(prompt, "torch_ids_f16"),
+                      *margins = json_get(prompt, "margins");
     const struct json *first = json_get(prompt, "prompt_ids");
     int32_t t[256];
     size_t n = 0, wrong = 0;

@@ -17,7 +17,14 @@
 #define MAX_FILES 64
 
 enum kind { MAKE, WRITE, PUNCH, SYNC, SYNC_FOLDER, REMOVE, RENAME };
-struct entry { enum kind kind; int file; uint64_t at; size_t n; uint8_t *data; char name[64], to[64]; };
+struct entry {
+    enum kind kind;
+    int file;
+    uint64_t at;
+    size_t n;
+    uint8_t *data;
+    char name[64], to[64];
+};
 
 struct file { char name[64]; uint8_t *data; size_t n; };
 
@@ -262,7 +269,8 @@ static void apply(struct file *f, const struct entry *e, enum disk_loss loss, bo
     for (uint64_t at = e->at; at < e->at + e->n;) {
         const uint64_t block = (at / BLOCK + 1) * BLOCK, end = e->at + e->n;
         const uint64_t to = block < end ? block : end;
-        if (synced || !lost(loss)) put(f, at, e->data ? e->data + (at - e->at) : NULL, (size_t)(to - at));
+        if (synced || !lost(loss))
+            put(f, at, e->data ? e->data + (at - e->at) : NULL, (size_t)(to - at));
         at = to;
     }
 }
@@ -316,9 +324,11 @@ void disk_log_play(size_t n, enum disk_loss loss, uint64_t seed, const char *to)
     clear_folder(to);
     for (int i = 0; i < n_files; i++) {
         if (file[i].name[0]) {
-            if (snprintf(path, sizeof path, "%s/%.63s", to, file[i].name) >= (int)sizeof path) abort();
+            if (snprintf(path, sizeof path, "%s/%.63s", to, file[i].name) >= (int)sizeof path)
+                abort();
             FILE *out = fopen(path, "wb");
-            if (!out || (file[i].n && fwrite(file[i].data, 1, file[i].n, out) != file[i].n) || fclose(out))
+            if (!out || (file[i].n && fwrite(file[i].data, 1, file[i].n, out) != file[i].n) ||
+                fclose(out))
                 abort();
         }
         free(file[i].data);

@@ -22,7 +22,8 @@ void disk_log_play(size_t n, enum disk_loss loss, uint64_t seed, const char *to)
 /* Fail the n-th write or sync from now on (1 is the next) with an errno; 0: never. */
 void disk_fail_write(uint64_t n, int sys);
 void disk_fail_sync(uint64_t n, int sys);
-/* From now on look, after every call, at the sum of blocks of all files of the folder; its largest. */
+/* From now on look, after every call, at the sum of blocks of all files of the folder; its
+ * largest. */
 void disk_log_watch_peak(void);
 uint64_t disk_log_peak_bytes(void);
 

@@ -130,8 +130,8 @@ static smol_status score_windows(smol_model *m, int32_t *ids, size_t n_ids, size
     return status;
 }
 
-smol_status model_score(const char *path, const smol_params *p, const char *text_path, size_t window,
-                        struct model_score *out, smol_error *err)
+smol_status model_score(const char *path, const smol_params *p, const char *text_path,
+                        size_t window, struct model_score *out, smol_error *err)
 {
     smol_model *m = NULL;
     int32_t *ids = NULL;

@@ -110,7 +110,8 @@ void file_split(const char *from, const char *to, unsigned n)
         smol_status st = sm_gguf_writer_new(&w, &err);
         if (st == SMOL_OK && part == 0) st = sm_gguf_writer_copy_kv(w, g, &err);
         if (st == SMOL_OK)
-            st = sm_gguf_writer_set_split(w, (uint16_t)part, (uint16_t)n, (uint32_t)n_tensors, &err);
+            st =
+                sm_gguf_writer_set_split(w, (uint16_t)part, (uint16_t)n, (uint32_t)n_tensors, &err);
         for (size_t i = lo; i < hi && st == SMOL_OK; i++) {
             const struct sm_tensor_info *t = sm_gguf_tensor(g, i);
             st = sm_gguf_writer_add_tensor(w, t->name, t->type, t->n_dims, t->dim, &err);

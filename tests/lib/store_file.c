@@ -69,7 +69,8 @@ static void plan_all(struct list *l, const struct store_shape *s)
         plan_tensor(l, i, "norm", SM_F32, s->n_embd, 0, 0);
         plan_tensor(l, i, "dense", s->type_dense, s->n_embd, s->n_embd + 3, 0);
         if (s->fused) {
-            plan_tensor(l, i, "ffn_gate_up_exps", s->type_gate, s->n_embd, 2 * s->n_ffn, s->n_expert);
+            plan_tensor(l, i, "ffn_gate_up_exps", s->type_gate, s->n_embd, 2 * s->n_ffn,
+                        s->n_expert);
         } else {
             plan_tensor(l, i, "ffn_gate_exps", s->type_gate, s->n_embd, s->n_ffn, s->n_expert);
             plan_tensor(l, i, "ffn_up_exps", s->type_gate, s->n_embd, s->n_ffn, s->n_expert);
@@ -140,7 +141,8 @@ void store_file_free(struct store_file *f)
     memset(f, 0, sizeof *f);
 }
 
-/* ---- the fake reader -------------------------------------------------------------------------- */
+/* ---- the fake reader
+ * -------------------------------------------------------------------------- */
 
 static struct sm_io_ops real;
 static struct { const struct store_file *f; store_file_before before; void *arg; } fake;
@@ -208,8 +210,8 @@ static const uint8_t *packed(const struct store_file *f, const struct sm_tensor_
     if (!f->packed[i]) {
         f->packed[i] = malloc((size_t)sm_x8_bytes(t->type, n_rows, t->dim[0]));
         assert(f->packed[i]);
-        sm_x8_pack(t->type, f->packed[i], f->bytes + t->at, (size_t)sm_row_bytes(t->type, t->dim[0]),
-                   n_rows, (size_t)t->dim[0]);
+        sm_x8_pack(t->type, f->packed[i], f->bytes + t->at,
+                   (size_t)sm_row_bytes(t->type, t->dim[0]), n_rows, (size_t)t->dim[0]);
     }
     return f->packed[i];
 }
@@ -234,12 +236,14 @@ bool store_file_same_expert(const struct store_file *f, const struct sm_pool_inf
     const uint64_t row = (uint64_t)expert * n_gate;
     if (halves & 1) {
         const struct sm_tensor_info *g = store_file_tensor(f, layer, gate);
-        const struct sm_tensor_info *u = info->fused ? g : store_file_tensor(f, layer, "ffn_up_exps");
+        const struct sm_tensor_info *u =
+            info->fused ? g : store_file_tensor(f, layer, "ffn_up_exps");
         same = store_file_same(f, g, row, n_ffn, e->gate) &&
                store_file_same(f, u, row + (info->fused ? n_ffn : 0), n_ffn, e->up);
     }
     if (halves & 2)
-        same = same && store_file_same(f, store_file_tensor(f, layer, "ffn_down_exps"),
-                                       (uint64_t)expert * info->down.n_out, info->down.n_out, e->down);
+        same =
+            same && store_file_same(f, store_file_tensor(f, layer, "ffn_down_exps"),
+                                    (uint64_t)expert * info->down.n_out, info->down.n_out, e->down);
     return same;
 }

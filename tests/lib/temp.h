@@ -5,9 +5,9 @@
 
 #include <stddef.h>
 
-/* Call first: unless TMPDIR says where, the folder is made in memory (/dev/shm) when there is room for
- * so many MiB, which is what the test may hold at once. For tests of many small reads, or of writes
- * that are read back past the page cache: a disk makes them wait. */
+/* Call first: unless TMPDIR says where, the folder is made in memory (/dev/shm) when there is room
+ * for so many MiB, which is what the test may hold at once. For tests of many small reads, or of
+ * writes that are read back past the page cache: a disk makes them wait. */
 void temp_prefer_memory(unsigned mib);
 /* The folder, made at the first call below TMPDIR (default /tmp); aborts when that fails. */
 const char *temp_dir(void);

@@ -40,7 +40,8 @@ static smol_status write_one(smol_model *m, smol_session *s, const int32_t *ids,
     smol_sampler *sampler = NULL;
     smol_outcome outcome;
     *out = (struct answer){0};
-    const smol_generation g = {.max_tokens = n_tokens, .special = true, .text = collect, .arg = out};
+    const smol_generation g = {
+        .max_tokens = n_tokens, .special = true, .text = collect, .arg = out};
     smol_sampling_default(&sp);
     sp.temp = set.temp;
     sp.seed = set.seed;
@@ -131,8 +132,9 @@ static void check_case(const struct test_case *c)
         }
         TAP_OK(ok && wrong == 0 && n_tokens > n,
                "%s, drafts %s: %zu answers of %zu tokens, %zu differ; %llu drafted, %llu right %s",
-               c->path, variants[v].name, n, n_tokens, wrong, (unsigned long long)stats.draft_proposed,
-               (unsigned long long)stats.draft_accepted, err.msg);
+               c->path, variants[v].name, n, n_tokens, wrong,
+               (unsigned long long)stats.draft_proposed, (unsigned long long)stats.draft_accepted,
+               err.msg);
         if (variants[v].oracle > 0)
             TAP_OK(stats.draft_accepted > 0 && stats.draft_proposed > stats.draft_accepted,
                    "%s: the oracle is right and wrong", c->path);
@@ -145,12 +147,18 @@ int main(int argc, char **argv)
 {
     const bool full = tap_effort() == 2;
     const struct test_case cases[] = {
-        {"tests/data/models/rand-qwen35.gguf", "tests/data/text/eval-en.txt", 5, 60, 2, 48, 0, 0, false},
-        {"tests/data/models/rand-qwen35moe.gguf", "tests/data/text/eval-en.txt", 5, 60, 1, 32, 7, 6, false},
-        {"tests/data/models/rand-lfm2moe.gguf", "tests/data/text/eval-en.txt", 5, 60, 1, 32, 7, 6, true},
-        {"tests/data/models/rand-gpt-oss.gguf", "tests/data/text/eval-en.txt", 5, 60, 1, 32, 7, 6, true},
-        {"tests/data/models/rand-bailingmoe3.gguf", "tests/data/text/eval-en.txt", 5, 60, 1, 32, 7, 6, false},
-        {"models/tiny-moe.gguf", "tests/data/text/eval-en.txt", 20, 40, 5, full ? 64 : 12, 0, 0, false},
+        {"tests/data/models/rand-qwen35.gguf", "tests/data/text/eval-en.txt", 5, 60, 2, 48, 0, 0,
+         false},
+        {"tests/data/models/rand-qwen35moe.gguf", "tests/data/text/eval-en.txt", 5, 60, 1, 32, 7, 6,
+         false},
+        {"tests/data/models/rand-lfm2moe.gguf", "tests/data/text/eval-en.txt", 5, 60, 1, 32, 7, 6,
+         true},
+        {"tests/data/models/rand-gpt-oss.gguf", "tests/data/text/eval-en.txt", 5, 60, 1, 32, 7, 6,
+         true},
+        {"tests/data/models/rand-bailingmoe3.gguf", "tests/data/text/eval-en.txt", 5, 60, 1, 32, 7,
+         6, false},
+        {"models/tiny-moe.gguf", "tests/data/text/eval-en.txt", 20, 40, 5, full ? 64 : 12, 0, 0,
+         false},
         {"models/tiny-moe.gguf", "tests/data/text/eval-en.txt", 3, 300, 1, 24, 5, 8, false},
     };
     tap_init(argc, argv);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* In-place packs killed at 200 random moments, some of them again while they go on: the last run gives
- * the pack that an undisturbed run gives. (A killed process keeps its page cache: test_pack_cuts is
- * about power.) */
+/* In-place packs killed at 200 random moments, some of them again while they go on: the last run
+ * gives the pack that an undisturbed run gives. (A killed process keeps its page cache:
+ * test_pack_cuts is about power.) */
 #include "model_run.h"
 #include "pack_files.h"
 #include "tap.h"

@@ -18,14 +18,15 @@ static void check_lookup(void)
     TAP_OK(sm_draft_lookup(none, 1, &at) == 0 && sm_draft_lookup(none, 0, &at) == 0,
            "nothing to look in");
     TAP_OK(sm_draft_lookup(two, 7, &at) == 2 && at == 2, "two tokens match");
-    TAP_OK(sm_draft_lookup(longer, 12, &at) == 3 && at == 4, "the longer match wins over the later");
+    TAP_OK(sm_draft_lookup(longer, 12, &at) == 3 && at == 4,
+           "the longer match wins over the later");
     TAP_OK(sm_draft_lookup(loop, 9, &at) == 6 && at == 6, "a loop matches itself");
     TAP_OK(sm_draft_lookup(latest, 8, &at) == 2 && at == 5, "of equal matches the latest");
 }
 
 /* n passes of a device where a pass over k tokens takes first + (k - 1) * further, and a draft from
- * the next-token block `guess`; drafts are right with probability p. Returns tokens per time against
- * plain steps. */
+ * the next-token block `guess`; drafts are right with probability p. Returns tokens per time
+ * against plain steps. */
 struct device { double first, further, guess, p; };
 
 static double simulate(struct sm_draft *d, const struct device *v, const struct sm_draft_offer *o,
@@ -91,7 +92,8 @@ static void check_modes(void)
     o = (struct sm_draft_offer){.room = 100, .n_oracle = 3};
     sm_draft_init(&d, SM_DRAFT_OFF, false);
     c = sm_draft_choose(&d, &o);
-    TAP_OK(c.n > 0 && c.n <= 3 && c.source == SM_FROM_ORACLE, "the oracle of the tests comes first");
+    TAP_OK(c.n > 0 && c.n <= 3 && c.source == SM_FROM_ORACLE,
+           "the oracle of the tests comes first");
 }
 
 int main(int argc, char **argv)

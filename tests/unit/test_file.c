@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Reading files: what a path is that is no regular file, bytes at any offset with and without direct
- * reads, locks, and files that are replaced as a whole. */
+/* Reading files: what a path is that is no regular file, bytes at any offset with and without
+ * direct reads, locks, and files that are replaced as a whole. */
 #include "tap.h"
 
 #include "plat/plat.h"

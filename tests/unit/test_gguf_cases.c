@@ -22,11 +22,13 @@ static void test_start(void)
     gb_head(&b, 2, 0, 0);
     gb_accept(&b, "24 bytes and nothing in them");
     gb_head(&b, 3, 1000001, 0);
-    gb_refuse_in(&b, UINT64_C(1) << 40, SMOL_FORMAT, "at most 1000000", "more tensors than the cap");
+    gb_refuse_in(&b, UINT64_C(1) << 40, SMOL_FORMAT, "at most 1000000",
+                 "more tensors than the cap");
     gb_head(&b, 3, 0, 65537);
     gb_refuse_in(&b, UINT64_C(1) << 40, SMOL_FORMAT, "at most 65536", "more pairs than the cap");
     gb_head(&b, 3, 1, 0);
-    gb_refuse_in(&b, UINT64_C(1) << 40, SMOL_FORMAT, "goes on past the 24 bytes", "image too short");
+    gb_refuse_in(&b, UINT64_C(1) << 40, SMOL_FORMAT, "goes on past the 24 bytes",
+                 "image too short");
     gb_refuse_in(&b, UINT64_MAX, SMOL_LIMIT, "too large", "a file of 2^64 - 1 bytes");
 }
 

@@ -102,11 +102,13 @@ static void test_per_layer(const struct sm_gguf *g)
     TAP_OK(!sm_gguf_u64_at(g, "heads", 1, 0, 99, &v, &found, &err) && v == 0, "element 1");
     fails(sm_gguf_u64_at(g, "heads", 2, 0, 99, &v, &found, &err), &err, "found -2");
     memset(&err, 0, sizeof err);
-    fails(sm_gguf_u64_at(g, "heads", 3, 0, 99, &v, &found, &err), &err, "at least 4 elements, found 3");
+    fails(sm_gguf_u64_at(g, "heads", 3, 0, 99, &v, &found, &err), &err,
+          "at least 4 elements, found 3");
     memset(&err, 0, sizeof err);
     fails(sm_gguf_u64_at(g, "words", 0, 0, 99, &v, &found, &err), &err, "an array of string");
     memset(&err, 0, sizeof err);
-    TAP_OK(!sm_gguf_u64_at(g, "i32", 31, 0, 99, &v, &found, &err) && v == 7, "scalar for all layers");
+    TAP_OK(!sm_gguf_u64_at(g, "i32", 31, 0, 99, &v, &found, &err) && v == 7,
+           "scalar for all layers");
 }
 
 static void test_others(const struct sm_gguf *g)
@@ -124,7 +126,8 @@ static void test_others(const struct sm_gguf *g)
     TAP_OK(!sm_gguf_bool(g, "no", &flag, &found, &err) && !flag, "byte 0 is false");
     memset(&err, 0, sizeof err);
     fails(sm_gguf_bool(g, "u8", &flag, &found, &err), &err, "expected a bool, found u8");
-    TAP_OK(!sm_gguf_str(g, "str", &s, &found, &err) && s.n == 4 && !memcmp(s.p, "text", 4), "string");
+    TAP_OK(!sm_gguf_str(g, "str", &s, &found, &err) && s.n == 4 && !memcmp(s.p, "text", 4),
+           "string");
     TAP_OK(!sm_gguf_str(g, "none", &s, &found, &err) && s.n == 0, "empty string");
     memset(&err, 0, sizeof err);
     fails(sm_gguf_str(g, "u8", &s, &found, &err), &err, "expected a string, found u8");

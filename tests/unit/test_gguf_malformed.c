@@ -44,7 +44,8 @@ static void check(const char *name, const char *verdict, int vocabulary)
     const smol_status st2 = sm_gguf_parse(&g2, (const uint8_t *)bytes, n, n, &err2);
     TAP_OK(st == st2 && !strcmp(err.msg, err2.msg), "%s: the same from file and memory", name);
     if (strcmp(verdict, "either"))
-        TAP_OK((st == SMOL_OK) == (vocabulary || !strcmp(verdict, "accept")), "%s: %s", name, verdict);
+        TAP_OK((st == SMOL_OK) == (vocabulary || !strcmp(verdict, "accept")), "%s: %s", name,
+               verdict);
     TAP_OK((st == SMOL_OK) == (g != NULL), "%s: an object exactly on success", name);
     if (st != SMOL_OK) {
         TAP_OK(gb_is_sentence(&err), "%s: a sentence", name);
@@ -75,7 +76,8 @@ int main(int argc, char **argv)
     char why[128], path[512];
     struct rusage before, after;
     tap_init(argc, argv);
-    struct json_doc *doc = json_load(tap_src(path, sizeof path, DIR "expected.json"), why, sizeof why);
+    struct json_doc *doc =
+        json_load(tap_src(path, sizeof path, DIR "expected.json"), why, sizeof why);
     if (!TAP_OK(doc != NULL, "expected.json: %s", doc ? "read" : why)) return tap_done();
     const struct json *cases = json_get(json_root(doc), "cases");
     TAP_OK(json_len(cases) >= 74, "%zu cases", json_len(cases));

@@ -125,7 +125,8 @@ static void refused(const char *path, smol_status code, const char *part)
     struct sm_gguf *g;
     smol_error err = {0};
     const smol_status st = sm_gguf_open(&g, path, &err);
-    if (!TAP_OK(st == code && !g && gb_is_sentence(&err) && strstr(err.msg, part), "says '%s'", part))
+    if (!TAP_OK(st == code && !g && gb_is_sentence(&err) && strstr(err.msg, part), "says '%s'",
+                part))
         printf("# status %d\n", (int)st);
     printf("# %s\n", err.msg);
     sm_gguf_free(g);
@@ -198,7 +199,8 @@ static void test_broken_part(void)
     char *bytes = json_read_file(path, &n);
     TAP_OK(bytes && !truncate(path, (off_t)n - 100), "cut part 2");
     free(bytes);
-    refused(part_name("cut", 0, 3), SMOL_FORMAT, "part 2 of 3 (cut-00002-of-00003.gguf): the file is");
+    refused(part_name("cut", 0, 3), SMOL_FORMAT,
+            "part 2 of 3 (cut-00002-of-00003.gguf): the file is");
     (void)temp_write_text("cut-00002-of-00003.gguf", "<!doctype html><html></html>");
     refused(part_name("cut", 2, 3), SMOL_FORMAT, "web page");
 }

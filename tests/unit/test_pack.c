@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Packs: unpack(pack(x)) == x for every model here (with SMOL_FULL also the large one of the shared
  * fixtures; under emulation one of each kind), also with dirty padding and trailing bytes, without
- * tensors and in parts; in place gives the same pack; what is refused says why; the disk never holds
- * more than promised. */
+ * tensors and in parts; in place gives the same pack; what is refused says why; the disk never
+ * holds more than promised. */
 #include "disk_log.h"
 #include "model_run.h"
 #include "pack_files.h"
@@ -24,12 +24,13 @@ static smol_error err;
 static bool shows_source(const char *source, const char *pack)
 {
     struct sm_gguf *a = NULL, *b = NULL;
-    bool good = sm_gguf_open(&a, source, &err) == SMOL_OK && sm_gguf_open(&b, pack, &err) == SMOL_OK &&
-                sm_gguf_pack(b) && sm_gguf_n_tensors(a) == sm_gguf_n_tensors(b) && sm_gguf_n_files(b) == 1;
+    bool good = sm_gguf_open(&a, source, &err) == SMOL_OK &&
+                sm_gguf_open(&b, pack, &err) == SMOL_OK && sm_gguf_pack(b) &&
+                sm_gguf_n_tensors(a) == sm_gguf_n_tensors(b) && sm_gguf_n_files(b) == 1;
     for (size_t i = 0; good && i < sm_gguf_n_tensors(a); i++) {
         const struct sm_tensor_info *t = sm_gguf_tensor(a, i), *u = sm_gguf_find_tensor(b, t->name);
-        good = u && u->type == t->type && u->n_dims == t->n_dims && u->bytes == t->bytes && u->place &&
-               !memcmp(u->dim, t->dim, sizeof t->dim);
+        good = u && u->type == t->type && u->n_dims == t->n_dims && u->bytes == t->bytes &&
+               u->place && !memcmp(u->dim, t->dim, sizeof t->dim);
         if (good && u->place->n_mat > 1 && strstr(t->name, "ffn_down_exps"))
             good = u->place->stride % SM_PACK_ALIGN == 0;
         if (good && u->place->x8)
@@ -52,11 +53,12 @@ static void round_trip(const char *path)
     file_copy(path, copy);
     const bool packed = pack_file(copy, pack, false, 0, &err) == SMOL_OK;
     const bool shown = packed && shows_source(copy, pack);
-    const bool undone = packed && unpack_file(pack, back, &err) == SMOL_OK && files_same(back, copy);
+    const bool undone =
+        packed && unpack_file(pack, back, &err) == SMOL_OK && files_same(back, copy);
     TAP_OK(shown && undone, "%s: packed and unpacked %s", name, err.msg);
     const bool moved = pack_file(copy, in_place, true, 100000, &err) == SMOL_OK;
-    TAP_OK(moved && files_same(in_place, pack) && access(copy, F_OK), "%s: in place the same %s", name,
-           err.msg);
+    TAP_OK(moved && files_same(in_place, pack) && access(copy, F_OK), "%s: in place the same %s",
+           name, err.msg);
     (void)unlink(copy);
     (void)unlink(pack);
     (void)unlink(back);
@@ -152,8 +154,10 @@ static void refusals(void)
     refuse(unpack_file(a, c, &err), SMOL_UNSUPPORTED, "is not a pack", "unpacking what is no pack");
     (void)unlink(b);
     refuse(pack_file(a, b, false, 0, &err), SMOL_OK, "", "packs");
-    refuse(pack_file(b, c, false, 0, &err), SMOL_UNSUPPORTED, "is a pack already", "packing a pack");
-    refuse(pack_file(b, c, true, 0, &err), SMOL_UNSUPPORTED, "is a pack already", "packing a pack in place");
+    refuse(pack_file(b, c, false, 0, &err), SMOL_UNSUPPORTED, "is a pack already",
+           "packing a pack");
+    refuse(pack_file(b, c, true, 0, &err), SMOL_UNSUPPORTED, "is a pack already",
+           "packing a pack in place");
     refuse(unpack_file(b, a, &err), SMOL_IO, "exists already", "unpacking over a file");
     (void)unlink(b);
     if (link(a, b)) abort();
@@ -165,10 +169,12 @@ static void refusals(void)
     (void)flock(fd, LOCK_EX);
     refuse(pack_file(a, c, false, 0, &err), SMOL_IO, "locked", "IN is being written");
     (void)close(fd);
-    refuse(pack_file(a, "/nonexistent/x", false, 0, &err), SMOL_IO, "no such folder", "no such folder");
+    refuse(pack_file(a, "/nonexistent/x", false, 0, &err), SMOL_IO, "no such folder",
+           "no such folder");
     refuse(pack_file(a, "/proc/x", true, 0, &err), SMOL_IO, "", "a folder that takes no files");
     refuse(pack_file("/nonexistent", c, true, 0, &err), SMOL_IO, "no such file", "no such IN");
-    TAP_OK(files_same(a, path) && access(c, F_OK) && access(b, F_OK), "IN is whole, nothing is left");
+    TAP_OK(files_same(a, path) && access(c, F_OK) && access(b, F_OK),
+           "IN is whole, nothing is left");
     if (geteuid() != 0) { /* root may write everywhere */
         char locked[600], out[640];
         (void)snprintf(locked, sizeof locked, "%s/locked", temp_dir());
@@ -246,11 +252,13 @@ static void another_source(void)
         if (first == SMOL_OK) (void)unlink(out);
         const bool whole = files_same(in[0], path[0]);
         const smol_status st = pack_file(in[1], out, true, 20000, &err);
-        bool good = st == SMOL_OK ? whole || first == SMOL_OK
-                                  : strstr(err.msg, "from another file") && files_same(in[1], path[1]);
+        bool good = st == SMOL_OK
+                        ? whole || first == SMOL_OK
+                        : strstr(err.msg, "from another file") && files_same(in[1], path[1]);
         if (st == SMOL_OK) n_taken++;
         else n_refused++, good = good && pack_file(in[0], out, true, 20000, &err) == SMOL_OK;
-        good = good && unpack_file(out, back, &err) == SMOL_OK && files_same(back, path[st == SMOL_OK]);
+        good = good && unpack_file(out, back, &err) == SMOL_OK &&
+               files_same(back, path[st == SMOL_OK]);
         if (!good) printf("# stopped at sync %llu: %s\n", (unsigned long long)k, err.msg);
         n_wrong += !good;
         for (unsigned i = 0; i < 2; i++) (void)unlink(in[i]);
@@ -258,9 +266,10 @@ static void another_source(void)
         (void)unlink(back);
         disk_log_stop();
     }
-    TAP_OK(n_wrong == 0 && n_refused > 5 && n_taken > 2, "another source for an OUT that is not finished: "
-           "%u times refused, %u times nothing was in it, %u times something was lost", n_refused,
-           n_taken, n_wrong);
+    TAP_OK(n_wrong == 0 && n_refused > 5 && n_taken > 2,
+           "another source for an OUT that is not finished: "
+           "%u times refused, %u times nothing was in it, %u times something was lost",
+           n_refused, n_taken, n_wrong);
 }
 
 static void peak(void)
@@ -280,9 +289,10 @@ static void peak(void)
     disk_log_stop();
     const uint64_t after = file_bytes(out), most = before > after ? before : after;
     const uint64_t used = disk_log_peak_bytes();
-    TAP_OK(st == SMOL_OK && used <= most + 2 * group, "in place: at most %.2f MiB on the disk for %.2f "
-           "and %.2f MiB, a group being 1 MiB", (double)used / 1048576, (double)before / 1048576,
-           (double)after / 1048576);
+    TAP_OK(st == SMOL_OK && used <= most + 2 * group,
+           "in place: at most %.2f MiB on the disk for %.2f "
+           "and %.2f MiB, a group being 1 MiB",
+           (double)used / 1048576, (double)before / 1048576, (double)after / 1048576);
     (void)unlink(out);
 }
 
@@ -305,7 +315,8 @@ int main(int argc, char **argv)
     peak();
     if (tap_effort() == 2) {
         disk_skip_syncs();
-        if (file_exists(shared_path(path, sizeof path, "models/tiny-moe-q8_0.gguf"))) round_trip(path);
+        if (file_exists(shared_path(path, sizeof path, "models/tiny-moe-q8_0.gguf")))
+            round_trip(path);
         else TAP_SKIP(1, "the shared fixtures are not here");
         disk_log_stop();
     }

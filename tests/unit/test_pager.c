@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The pager: at every pool size, in both orders, with any ids, an expert's slot holds that expert's
  * bytes; each expert is read at most once per use; decoding token by token reads exactly what the
- * logical pool misses; nothing is allocated after load. All invariants are asserted at every step. */
+ * logical pool misses; nothing is allocated after load. All invariants are asserted at every
+ * step. */
 #include "store/store_int.h"
 #include "store_file.h"
 #include "tap.h"
@@ -23,7 +24,8 @@ struct use_result { bool bytes_ok, order_ok, all_taken; uint64_t n_reads; };
 
 /* One whole use; holds up to `hold` taken experts at a time as a decoder with several threads. */
 static struct use_result run_use(const struct store_file *f, struct sm_store *s, uint32_t pool,
-                                 const uint16_t *ids, unsigned n, enum sm_order order, unsigned hold)
+                                 const uint16_t *ids, unsigned n, enum sm_order order,
+                                 unsigned hold)
 {
     struct use_result r = {true, true, true, 0};
     struct sm_store_stats before, after;
@@ -51,7 +53,8 @@ static struct use_result run_use(const struct store_file *f, struct sm_store *s,
             r.bytes_ok = r.bytes_ok && store_file_same_expert(f, info, (int)pool, ids[i], &e, 1);
             if (tap_random_below(2) || held == hold) {
                 if (sm_pager_take_down(s, i, &err) != SMOL_OK) r.all_taken = false;
-                r.bytes_ok = r.bytes_ok && store_file_same_expert(f, info, (int)pool, ids[i], &e, 2);
+                r.bytes_ok =
+                    r.bytes_ok && store_file_same_expert(f, info, (int)pool, ids[i], &e, 2);
             }
         } while (taken < n && held < hold && sm_pager_has_ready(s));
         for (unsigned k = 0; k < held; k++) {
@@ -146,8 +149,8 @@ static void stress(const struct store_file *f, const struct sm_store_options *op
                 if (tap_random_below(3) == 0) sm_pager_drop(s, other, ahead, m);
                 if (tap_random_below(3) == 0) sm_pager_settle(s, other);
             }
-            const struct use_result r =
-                run_use(f, s, pool, ids, n, order, 1 + (unsigned)tap_random_below(n_slots > 4 ? 4 : 1));
+            const struct use_result r = run_use(
+                f, s, pool, ids, n, order, 1 + (unsigned)tap_random_below(n_slots > 4 ? 4 : 1));
             bytes_ok = bytes_ok && r.bytes_ok;
             order_ok = order_ok && r.order_ok;
             all = all && r.all_taken;
@@ -190,7 +193,8 @@ static void token_by_token(const struct store_file *f)
         }
         struct sm_store_stats st;
         sm_store_stats(s, &st);
-        same = same && st.n_expert_reads == st.expert_misses && st.expert_uses == 180 * f->shape.n_layers;
+        same = same && st.n_expert_reads == st.expert_misses &&
+               st.expert_uses == 180 * f->shape.n_layers;
         total += st.expert_misses;
         sm_store_free(s);
     }

@@ -110,7 +110,8 @@ static void test_resident(void)
            "--pool 40 holds although all would fit");
     TAP_IS_INT(p.chunk, 512, "chunk under --pool");
     in.pool_user = 3;
-    TAP_OK(sm_plan_make(&in, &p, &err) == SMOL_OK && p.n_slots == 9 && strstr(p.note, "raised to 9"),
+    TAP_OK(sm_plan_make(&in, &p, &err) == SMOL_OK && p.n_slots == 9 &&
+               strstr(p.note, "raised to 9"),
            "--pool 3 is raised: %s", p.note);
     in.pool_user = 1000;
     TAP_OK(sm_plan_make(&in, &p, &err) == SMOL_OK && p.n_slots == 256 && p.experts_resident &&
@@ -173,8 +174,8 @@ static void test_dense_and_uneven(void)
     in.step_us = 31457.28;
     TAP_OK(sm_plan_make(&in, &p, NULL) == SMOL_OK && p.experts_resident && p.n_slots == 0 &&
                p.ctx == 4096 && p.chunk == 128, "a dense model");
-    TAP_OK(p.tok_s_predicted > 31.7 && p.tok_s_predicted < 31.9, "%.2f tok/s from the time of a step",
-           p.tok_s_predicted);
+    TAP_OK(p.tok_s_predicted > 31.7 && p.tok_s_predicted < 31.9,
+           "%.2f tok/s from the time of a step", p.tok_s_predicted);
     in.budget_bytes = 325 * MIB + 80 * MIB + 4 * MIB;
     TAP_OK(sm_plan_make(&in, &p, NULL) == SMOL_OK && p.ctx == 2048 && p.chunk == 32,
            "dense: context lowered, then the chunk");
@@ -205,12 +206,14 @@ static void test_readers(void)
     TAP_OK(sm_plan_make(&in, &p, NULL) == SMOL_NOMEM && p.n_readers == 3, "3 in the smallest plan");
     const uint64_t least = p.needed_bytes;
     in.budget_bytes = least + 20 * MIB - 1;
-    TAP_OK(sm_plan_make(&in, &p, NULL) == SMOL_OK && p.n_readers == 3, "16 times its memory but a byte");
+    TAP_OK(sm_plan_make(&in, &p, NULL) == SMOL_OK && p.n_readers == 3,
+           "16 times its memory but a byte");
     in.budget_bytes++;
     TAP_OK(sm_plan_make(&in, &p, NULL) == SMOL_OK && p.n_readers == 4, "16 times its memory");
     in.readers_flash = 5;
     in.budget_bytes = 1000 * MIB;
-    TAP_OK(sm_plan_make(&in, &p, NULL) == SMOL_OK && p.n_readers == 7, "of a flash that needs five");
+    TAP_OK(sm_plan_make(&in, &p, NULL) == SMOL_OK && p.n_readers == 7,
+           "of a flash that needs five");
     in.readers_user = 2;
     TAP_OK(sm_plan_make(&in, &p, NULL) == SMOL_OK && p.n_readers == 2, "as many as are asked for");
     in.readers_user = 0;

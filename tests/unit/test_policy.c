@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Least recently used, by hand: a pool of 3 of 6 experts, two experts a token; slots shared out among
- * pools by what was learned. */
+/* Least recently used, by hand: a pool of 3 of 6 experts, two experts a token; slots shared out
+ * among pools by what was learned. */
 #include "base/mem.h"
 #include "store/policy.h"
 #include "store/shares.h"
@@ -33,8 +33,8 @@ static void test_trace(void)
     sm_policy_init(&p, sm_policy_find("lru"), 6, 3, tables);
     for (size_t i = 0; i < sizeof trace / sizeof *trace; i++) {
         const unsigned m = sm_policy_touch(&p, trace[i].ids, 2);
-        TAP_OK(m == trace[i].misses && holds(&p, trace[i].after), "token %zu: %u misses, pool %s", i,
-               trace[i].misses, trace[i].after);
+        TAP_OK(m == trace[i].misses && holds(&p, trace[i].after), "token %zu: %u misses, pool %s",
+               i, trace[i].misses, trace[i].after);
         misses += m;
         wanted += trace[i].misses;
     }
@@ -120,7 +120,8 @@ static void test_shares(void)
         for (uint32_t a = 1; a <= 4; a++)
             for (uint32_t b = 1; b <= 4; b++)
                 for (uint32_t c = 1; c <= 4 && a + b + c <= total; c++) {
-                    const float kept = best_of(uses[0], a) + best_of(uses[1], b) + best_of(uses[2], c);
+                    const float kept =
+                        best_of(uses[0], a) + best_of(uses[1], b) + best_of(uses[2], c);
                     most = kept > most ? kept : most;
                 }
         n_best += best_of(uses[0], n[0]) + best_of(uses[1], n[1]) + best_of(uses[2], n[2]) == most;

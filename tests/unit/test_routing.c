@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* What stands between scores and reads: the choice and its levers, the policies lfu and lfru, traces
- * there and back, replays against a plain search for the bound. */
+/* What stands between scores and reads: the choice and its levers, the policies lfu and lfru,
+ * traces there and back, replays against a plain search for the bound. */
 #include "base/mem.h"
 #include "store/replay.h"
 #include "tap.h"
 
 #include <stdlib.h>
 
-/* ---- levers ------------------------------------------------------------------------------------- */
+/* ---- levers
+ * ------------------------------------------------------------------------------------- */
 
 #define GONE 0xffffu
 
@@ -25,7 +26,8 @@ static void test_levers(void)
 {
     static const float scores[8] = {0.9f, 0.1f, 0.5f, 0.45f, 0.3f, 0.8f, 0.2f, 0.44f};
     static const uint8_t held[8] = {0, 1, 0, 1, 0, 0, 0, 1};
-    const struct sm_choice plain = {.n_expert = 8, .n_used = 3}, grouped = {8, 3, 4, 2, .range = 0.8f};
+    const struct sm_choice plain = {.n_expert = 8, .n_used = 3},
+                           grouped = {8, 3, 4, 2, .range = 0.8f};
     struct sm_lever l = {0};
     TAP_OK(chose(&plain, &l, held, scores, (uint16_t[]){0, 5, 2}), "no lever: the three best");
     TAP_OK(chose(&grouped, &l, held, scores, (uint16_t[]){0, 5, 4}), "groups 0 and 2 stay");
@@ -47,8 +49,10 @@ static void test_levers(void)
     TAP_OK(chose(&plain, &l, NULL, scores, (uint16_t[]){0, 5, 2}), "no lever where all are in RAM");
     TAP_OK(sm_choice_range(&plain, scores) == 0.9f - 0.1f, "the range of the scores");
     l = (struct sm_lever){.bias = 0.75f, .bias_range = true};
-    TAP_OK(chose(&grouped, &l, held, scores, (uint16_t[]){3, 0, 1}), "bias of 0.75 ranges is one of 0.6");
-    TAP_OK(chose(&plain, &l, held, scores, (uint16_t[]){0, 5, 2}), "and none while no range is known");
+    TAP_OK(chose(&grouped, &l, held, scores, (uint16_t[]){3, 0, 1}),
+           "bias of 0.75 ranges is one of 0.6");
+    TAP_OK(chose(&plain, &l, held, scores, (uint16_t[]){0, 5, 2}),
+           "and none while no range is known");
 }
 
 /* 0.9 : 0.8 : 0.5 are shares of 41, 36 and 23 %. */
@@ -71,16 +75,19 @@ static void test_drop(void)
     l.drop_keep = 2;
     TAP_OK(chose(&plain, &l, none, scores, (uint16_t[]){0, 5, GONE}), "nor do the two best");
     l = (struct sm_lever){.drop = 0.25f}; /* e^0.9 : e^0.8 : e^0.5 are 39, 35 and 26 % */
-    TAP_OK(chose(&logits, &l, none, scores, (uint16_t[]){0, 5, 2}), "logits: shares of their softmax");
+    TAP_OK(chose(&logits, &l, none, scores, (uint16_t[]){0, 5, 2}),
+           "logits: shares of their softmax");
     l.drop = 0.27f;
     TAP_OK(chose(&logits, &l, none, scores, (uint16_t[]){0, 5, GONE}), "the lightest of them goes");
     l = (struct sm_lever){.swap = 0.94f}; /* 0.45 for 0.5: e^-0.05 = 0.951 of its weight, not 0.9 */
     const uint8_t third[8] = {0, 0, 0, 1};
     TAP_OK(chose(&logits, &l, third, scores, (uint16_t[]){0, 5, 3}) &&
-               chose(&plain, &l, third, scores, (uint16_t[]){0, 5, 2}), "swap compares weights, too");
+               chose(&plain, &l, third, scores, (uint16_t[]){0, 5, 2}),
+           "swap compares weights, too");
 }
 
-/* ---- policies ----------------------------------------------------------------------------------- */
+/* ---- policies
+ * ----------------------------------------------------------------------------------- */
 
 static void test_lfu(void)
 {
@@ -97,9 +104,10 @@ static void test_lfu(void)
         (void)sm_policy_touch(&p, (uint16_t[]){5}, 1);
         TAP_OK(p.held[2] && p.held[3] && p.held[5] && !p.held[4], "%s: one use drives out one use",
                names[i]);
-        for (int t = 0; t < 100000; t++) (void)sm_policy_touch(&p, (uint16_t[]){(uint16_t)(t % 2)}, 1);
-        TAP_OK(p.held[0] && p.held[1] && sm_policy_uses(&p, 0) < 100 && sm_policy_uses(&p, 0) > 80 &&
-                   sm_policy_uses(&p, 2) < 1e-100,
+        for (int t = 0; t < 100000; t++)
+            (void)sm_policy_touch(&p, (uint16_t[]){(uint16_t)(t % 2)}, 1);
+        TAP_OK(p.held[0] && p.held[1] && sm_policy_uses(&p, 0) < 100 &&
+                   sm_policy_uses(&p, 0) > 80 && sm_policy_uses(&p, 2) < 1e-100,
                "%s: sums decay and stay small over 100,000 tokens (%.2f)", names[i],
                sm_policy_uses(&p, 0));
         sm_policy_shrink(&p, 1);
@@ -116,13 +124,16 @@ static void test_warm(void)
     struct sm_policy p;
     sm_policy_init(&p, sm_policy_find("lfu"), 6, 3, tables);
     sm_policy_warm(&p, uses);
-    TAP_OK(p.n_held == 3 && p.held[5] && p.held[1] && p.held[4], "a learned list: the warmest are held");
-    TAP_OK(sm_policy_touch(&p, (uint16_t[]){1, 5}, 2) == 0 && sm_policy_touch(&p, (uint16_t[]){0}, 1) == 1 &&
-               !p.held[4], "and the least warm leaves first");
+    TAP_OK(p.n_held == 3 && p.held[5] && p.held[1] && p.held[4],
+           "a learned list: the warmest are held");
+    TAP_OK(sm_policy_touch(&p, (uint16_t[]){1, 5}, 2) == 0 &&
+               sm_policy_touch(&p, (uint16_t[]){0}, 1) == 1 && !p.held[4],
+           "and the least warm leaves first");
     sm_mem_free(tables, sm_policy_bytes(6));
 }
 
-/* ---- traces ------------------------------------------------------------------------------------- */
+/* ---- traces
+ * ------------------------------------------------------------------------------------- */
 
 static uint8_t bytes[1 << 20];
 static size_t n_bytes;
@@ -138,7 +149,8 @@ static void put(void *arg, const void *b, size_t n)
 enum { N = 8, K = 2, TOKENS = 200 };
 static float scores[2][TOKENS][N];
 
-/* Two layers; a wave of 100 tokens, then single ones, the second layer foreseen wrongly every 4th. */
+/* Two layers; a wave of 100 tokens, then single ones, the second layer foreseen wrongly every
+ * 4th. */
 static void write_trace(void)
 {
     const struct sm_trace_shape shape = {2, N, K, 1, 1};
@@ -173,10 +185,12 @@ static void test_trace(void)
     const bool read = sm_trace_read(&d, bytes, n_bytes, &err) == SMOL_OK;
     TAP_OK(read && d.n_tokens == TOKENS && d.layer[0].n == TOKENS && d.layer[1].n == TOKENS &&
                !memcmp(d.layer[0].score, scores[0], sizeof scores[0]) &&
-               !memcmp(d.layer[1].score, scores[1], sizeof scores[1]) && d.layer[1].bias[7] == 2 && d.logits,
+               !memcmp(d.layer[1].score, scores[1], sizeof scores[1]) && d.layer[1].bias[7] == 2 &&
+               d.logits,
            "a trace comes back: %u tokens %s", d.n_tokens, err.msg);
-    TAP_OK(read && d.layer[1].ahead[0][99 * K] == 0xffff && d.layer[1].ahead[0][100 * K] != 0xffff &&
-               d.layer[1].ahead[1][100 * K] == 0xffff, "expectations stand where they were made");
+    TAP_OK(read && d.layer[1].ahead[0][99 * K] == 0xffff &&
+               d.layer[1].ahead[0][100 * K] != 0xffff && d.layer[1].ahead[1][100 * K] == 0xffff,
+           "expectations stand where they were made");
     sm_trace_free(&d);
     TAP_OK(sm_trace_read(&d, bytes, n_bytes - 3, &err) == SMOL_OK && d.layer[1].n == TOKENS - 1,
            "a cut trace ends at its last whole record");
@@ -194,7 +208,8 @@ static void test_trace(void)
     TAP_OK(crashes == 0, "broken traces are refused with a sentence");
 }
 
-/* ---- replays ------------------------------------------------------------------------------------ */
+/* ---- replays
+ * ------------------------------------------------------------------------------------ */
 
 /* The fewest misses by trying everything: dynamic programming over the sets of held experts. */
 static unsigned fewest(const struct sm_trace_data *d, uint32_t n_slots, unsigned tokens)
@@ -211,8 +226,10 @@ static unsigned fewest(const struct sm_trace_data *d, uint32_t n_slots, unsigned
             if (best[from] == UINT32_MAX) continue;
             const unsigned all = from | need;
             const unsigned cost = best[from] + (unsigned)__builtin_popcount(need & ~from);
-            for (unsigned to = all;; to = (to - 1) & all) { /* every subset that keeps what is needed */
-                if ((to & need) == need && (unsigned)__builtin_popcount(to) <= n_slots && cost < next[to])
+            /* every subset that keeps what is needed */
+            for (unsigned to = all;; to = (to - 1) & all) {
+                if ((to & need) == need && (unsigned)__builtin_popcount(to) <= n_slots &&
+                    cost < next[to])
                     next[to] = cost;
                 if (!to) break;
             }
@@ -246,11 +263,13 @@ static void test_replay(void)
     struct sm_replay_result r = {0};
     const struct sm_replay three = {.policy = sm_policy_find("lru"), .n_slots = 3};
     const bool ran = sm_replay_run(&d, 1, &three, &r, &err) == SMOL_OK;
-    TAP_OK(ran && r.predictable[0] > 0 && r.foreseen[0] < r.predictable[0] && r.asked[0] >= r.foreseen[0] &&
-               r.predictable[1] == 0, "misses foreseen: %u of %u with %u reads",
-           (unsigned)r.foreseen[0], (unsigned)r.predictable[0], (unsigned)r.asked[0]);
+    TAP_OK(ran && r.predictable[0] > 0 && r.foreseen[0] < r.predictable[0] &&
+               r.asked[0] >= r.foreseen[0] && r.predictable[1] == 0,
+           "misses foreseen: %u of %u with %u reads", (unsigned)r.foreseen[0],
+           (unsigned)r.predictable[0], (unsigned)r.asked[0]);
     struct sm_replay_result some = {0}, full = {0};
-    struct sm_replay drop = {.policy = sm_policy_find("lru"), .n_slots = 4, .lever = {.drop = 0.48f}};
+    struct sm_replay drop = {
+        .policy = sm_policy_find("lru"), .n_slots = 4, .lever = {.drop = 0.48f}};
     const bool dropped = sm_replay_run(&d, 0, &drop, &some, &err) == SMOL_OK;
     drop.n_slots = N;
     TAP_OK(dropped && some.dropped > 10 && some.uses + some.dropped == TOKENS * K &&

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The scheduler by script: a fake reader holds every read until the test lets it go, so that classes,
- * caps, joining, draining, arrival order and halves can be looked at one step at a time. */
+/* The scheduler by script: a fake reader holds every read until the test lets it go, so that
+ * classes, caps, joining, draining, arrival order and halves can be looked at one step at a
+ * time. */
 #include "store/store_int.h"
 #include "store_file.h"
 #include "tap.h"
@@ -12,9 +13,12 @@ enum { N_EXPERT = 16, MAX_LOG = 4096 };
 static struct store_file f;
 static const struct store_shape shape = {
     .n_layers = 2, .n_expert = N_EXPERT, .n_embd = 256, .n_ffn = 256, .n_vocab = 8,
-    .type_gate = SM_Q2_K, .type_down = SM_Q2_K, .type_dense = SM_Q4_0, .type_embd = SM_Q4_0, .seed = 5};
+    .type_gate = SM_Q2_K, .type_down = SM_Q2_K, .type_dense = SM_Q4_0, .type_embd = SM_Q4_0,
+    .seed = 5,
+};
 
-/* ---- the script ------------------------------------------------------------------------------- */
+/* ---- the script
+ * ------------------------------------------------------------------------------- */
 
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
@@ -94,7 +98,8 @@ static void forget_log(void)
     (void)pthread_mutex_unlock(&mu);
 }
 
-/* ---- a store and looks into it ---------------------------------------------------------------- */
+/* ---- a store and looks into it
+ * ---------------------------------------------------------------- */
 
 static struct sm_store *open_store(uint32_t n_slots, unsigned n_readers)
 {
@@ -105,7 +110,8 @@ static struct sm_store *open_store(uint32_t n_slots, unsigned n_readers)
     smol_error err = {0};
     memset(closed, 0, sizeof closed);
     if (sm_store_new(&s, f.gguf, &opt, &err) != SMOL_OK ||
-        store_file_declare(&f, s, NULL, &err) != SMOL_OK || sm_store_load(s, &plan, &err) != SMOL_OK) {
+        store_file_declare(&f, s, NULL, &err) != SMOL_OK ||
+        sm_store_load(s, &plan, &err) != SMOL_OK) {
         printf("# %s\n", err.msg);
         abort();
     }
@@ -156,7 +162,8 @@ static bool use(struct sm_store *s, unsigned pool, const uint16_t *ids, unsigned
     return ok;
 }
 
-/* ---- tests ------------------------------------------------------------------------------------ */
+/* ---- tests
+ * ------------------------------------------------------------------------------------ */
 
 static void test_arrival(void)
 {
@@ -175,7 +182,8 @@ static void test_arrival(void)
     set_expert(0, 1, false);
     TAP_OK(take_give(s, 0, ids, 0), "then the last");
     sm_pager_end(s);
-    TAP_OK(started(0, 1) == 3 && started(0, 3) == 3 && started(0, 5) == 3, "each part is read once");
+    TAP_OK(started(0, 1) == 3 && started(0, 3) == 3 && started(0, 5) == 3,
+           "each part is read once");
     sm_store_free(s);
 }
 
@@ -337,7 +345,8 @@ static void test_caps(void)
     for (unsigned i = 0; i < 4; i++) {
         struct sm_expert e;
         unsigned item;
-        if (sm_pager_take(s, &item, &e, NULL) == SMOL_OK && sm_pager_take_down(s, item, NULL) == SMOL_OK &&
+        if (sm_pager_take(s, &item, &e, NULL) == SMOL_OK &&
+            sm_pager_take_down(s, item, NULL) == SMOL_OK &&
             store_file_same_expert(&f, sm_store_pool(s, 0), 0, four[item], &e, 3))
             taken++;
         sm_pager_give(s, item);
@@ -364,13 +373,15 @@ static void test_in_time(void)
     await_state(s, 0, 1, SM_SLOT_READY);
     TAP_OK(use(s, 0, ids, 2), "both are used");
     struct sm_store_stats st = stats_of(s);
-    TAP_OK(st.expert_misses == 2 && st.misses_ready == 1, "one miss of two was there when asked for");
+    TAP_OK(st.expert_misses == 2 && st.misses_ready == 1,
+           "one miss of two was there when asked for");
     const uint64_t late = st.misses_late;
     TAP_OK(late <= 1, "it was not waited for");
     sm_pager_note(s, 0, ids, 2);
     TAP_OK(use(s, 0, ids, 2), "again: no miss");
     st = stats_of(s);
-    TAP_OK(st.expert_misses == 2 && st.misses_ready == 1 && st.misses_late == late, "nothing to count");
+    TAP_OK(st.expert_misses == 2 && st.misses_ready == 1 && st.misses_late == late,
+           "nothing to count");
 
     const uint16_t other[] = {7};
     pthread_t t;
@@ -391,10 +402,12 @@ static void test_keep(void)
     struct sm_store *s = open_store(4, 3);
     const uint16_t hot[] = {5}, first[] = {0, 1, 2, 3}, expected[] = {8, 0, 1};
     sm_pager_note(s, 0, first, 1);
-    for (unsigned i = 1; i < 4; i++) sm_pager_note(s, 0, first + i, 1); /* 0 is the coldest, then 1 */
+    /* 0 is the coldest, then 1 */
+    for (unsigned i = 1; i < 4; i++) sm_pager_note(s, 0, first + i, 1);
     TAP_OK(use(s, 0, first, 4), "four slots are full");
     sm_pager_note(s, 1, hot, 1);
-    TAP_IS_INT(sm_pager_prefetch(s, 0, expected, 3, SM_PREFETCH_NEXT), 3, "two are there, one is read");
+    TAP_IS_INT(sm_pager_prefetch(s, 0, expected, 3, SM_PREFETCH_NEXT), 3,
+               "two are there, one is read");
     TAP_OK(look_at(s, 0, 0).state == SM_SLOT_READY && look_at(s, 0, 1).state == SM_SLOT_READY &&
                look_at(s, 0, 2).state == -1,
            "in place of the coldest that is not expected");
@@ -454,8 +467,10 @@ static void test_held(void)
     unsigned i;
     smol_error err = {0};
     sm_pager_begin(s, 0, ids, 3, SM_ORDER_ASCENDING);
-    TAP_OK(sm_pager_take(s, &i, &e, &err) == SMOL_OK && sm_pager_take(s, &i, &e, &err) == SMOL_OK, "two");
-    TAP_OK(sm_pager_take_down(s, 0, &err) == SMOL_OK && sm_pager_take_down(s, 1, &err) == SMOL_OK, "down");
+    TAP_OK(sm_pager_take(s, &i, &e, &err) == SMOL_OK && sm_pager_take(s, &i, &e, &err) == SMOL_OK,
+           "two");
+    TAP_OK(sm_pager_take_down(s, 0, &err) == SMOL_OK && sm_pager_take_down(s, 1, &err) == SMOL_OK,
+           "down");
     TAP_OK(sm_pager_take(s, &i, &e, &err) == SMOL_LIMIT, "%s", err.msg);
     sm_pager_end(s);
     TAP_OK(use(s, 0, ids, 3), "afterwards all is well");

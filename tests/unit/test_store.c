@@ -55,7 +55,8 @@ static void test_homes(const struct store_shape *shape, bool verify)
            "a tied embedding is resident as well");
     struct progress p = {.grows = true};
     TAP_OK(load(s, shape->n_expert, 3, &p, NULL, &err) == SMOL_OK, "load %s", err.msg);
-    TAP_OK(p.grows && p.calls >= 1 && p.last == p.total && p.total > 0, "progress ends at the total");
+    TAP_OK(p.grows && p.calls >= 1 && p.last == p.total && p.total > 0,
+           "progress ends at the total");
     const struct sm_weight *all[] = {w[0], w[1], w[2], w[3], tied};
     for (unsigned i = 0; i < 5; i++) {
         held = held && all[i]->data && (uintptr_t)all[i]->data % SM_ALIGN == 0 &&
@@ -68,8 +69,8 @@ static void test_homes(const struct store_shape *shape, bool verify)
         const size_t n = (size_t)sm_row_bytes(w[4]->type, w[4]->n_in);
         sm_decode_row(w[4]->type, f.bytes + w[4]->info->at + r * n, want, w[4]->n_in);
         rows = rows && sm_store_row(s, w[4], r, a, &err) == SMOL_OK &&
-               sm_store_row(s, tied, r, b, &err) == SMOL_OK && !memcmp(a, want, sizeof *a * w[4]->n_in) &&
-               !memcmp(b, want, sizeof *b * w[4]->n_in);
+               sm_store_row(s, tied, r, b, &err) == SMOL_OK &&
+               !memcmp(a, want, sizeof *a * w[4]->n_in) && !memcmp(b, want, sizeof *b * w[4]->n_in);
     }
     TAP_OK(rows && !w[4]->data, "rows by file and by memory are the same: %s", err.msg);
     struct sm_store_stats st;
@@ -94,7 +95,8 @@ static void test_kept_rows(const struct store_file *f, bool verify)
     bool right = true, reads = true;
     const size_t before = sm_mem_held();
     const struct sm_store_options opt = {.verify = verify};
-    const struct sm_store_plan plan = {.n_slots = no_slots, .n_readers = 1, .n_row_cells = N_CELLS - 1};
+    const struct sm_store_plan plan = {
+        .n_slots = no_slots, .n_readers = 1, .n_row_cells = N_CELLS - 1};
     TAP_OK(sm_store_new(&s, f->gguf, &opt, &err) == SMOL_OK &&
                store_file_declare(f, s, w, &err) == SMOL_OK, "declare %s", err.msg);
     sm_store_sizes(s, 1, &z);
@@ -184,7 +186,8 @@ static void test_hostile(const struct store_file *f)
     err = (smol_error){0};
     t.dim[2]--;
     t.bytes = sm_row_bytes(t.type, t.dim[0]) * t.dim[1] * t.dim[2];
-    TAP_OK(sm_store_add_experts(s, &other, &pool, &err) == SMOL_FORMAT, "other number: %s", err.msg);
+    TAP_OK(sm_store_add_experts(s, &other, &pool, &err) == SMOL_FORMAT, "other number: %s",
+           err.msg);
     err = (smol_error){0};
     t = *up;
     t.dim[1] = 128;
@@ -244,7 +247,8 @@ static void test_bad_blocks(void)
     err = (smol_error){0};
     TAP_OK(sm_store_new(&s, f.gguf, &opt, &err) == SMOL_OK &&
                store_file_declare(&f, s, w, &err) == SMOL_OK &&
-               load(s, 3, 2, NULL, NULL, &err) == SMOL_OK, "bad experts are met when they are read");
+               load(s, 3, 2, NULL, NULL, &err) == SMOL_OK,
+           "bad experts are met when they are read");
     TAP_OK(sm_store_row(s, w[4], 32, row, &err) == SMOL_OK &&
                sm_store_row(s, w[4], 33, row, &err) == SMOL_FORMAT &&
                strstr(err.msg, "token_embd.weight, row 33"), "%s", err.msg);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The ring of streamed weights: what is taken is what the file holds, whatever the sizes, the order of
- * use and the number of threads; failures reach whoever waits. */
+/* The ring of streamed weights: what is taken is what the file holds, whatever the sizes, the order
+ * of use and the number of threads; failures reach whoever waits. */
 #include "inject.h"
 #include "pack_files.h"
 #include "model_run.h"
@@ -28,11 +28,13 @@ static bool open_set(struct set *o, const char *path, size_t chunk_bytes, uint64
     uint64_t streamed;
     memset(o, 0, sizeof *o);
     err = (smol_error){0};
-    if (sm_gguf_open(&o->g, path, &err) != SMOL_OK || sm_store_new(&o->s, o->g, &so, &err) != SMOL_OK)
+    if (sm_gguf_open(&o->g, path, &err) != SMOL_OK ||
+        sm_store_new(&o->s, o->g, &so, &err) != SMOL_OK)
         return false;
     for (size_t i = 0; i < sm_gguf_n_tensors(o->g) && o->n < 64; i++) {
         const struct sm_tensor_info *t = sm_gguf_tensor(o->g, i);
-        if (t->n_dims != 2 || !sm_type_is_matrix(t->type) || t->dim[1] <= 8 || t->dim[0] < 32) continue;
+        if (t->n_dims != 2 || !sm_type_is_matrix(t->type) || t->dim[1] <= 8 || t->dim[0] < 32)
+            continue;
         if (sm_store_add(o->s, t, SM_HOME_RESIDENT, &o->w[o->n++], &err) != SMOL_OK) return false;
     }
     return sm_store_stream(o->s, bytes, &streamed, &err) == SMOL_OK &&
@@ -53,7 +55,8 @@ static bool compare(struct set *o, const struct sm_weight *w, const struct sm_gg
     const struct sm_stream_item *it = sm_stream_of(o->s, w->data);
     const struct sm_tensor_info *t = sm_gguf_find_tensor(plain, w->info->name);
     const size_t row_bytes = (size_t)sm_row_bytes(w->type, w->n_in);
-    const uint32_t step = it ? sm_stream_chunk_rows(it) : w->n_out, n = it ? sm_stream_n_chunks(it) : 1;
+    const uint32_t step = it ? sm_stream_chunk_rows(it) : w->n_out,
+                   n = it ? sm_stream_n_chunks(it) : 1;
     uint8_t row[65536];
     bool good = row_bytes <= sizeof row;
     for (uint32_t c = 0; c < n && good; c++) {
@@ -78,7 +81,8 @@ static void begin(struct set *o, const struct sm_weight *w)
     if (it) sm_stream_begin(o->s, it);
 }
 
-static bool use(struct set *o, const struct sm_weight *w, const struct sm_gguf *plain, const uint8_t *file)
+static bool use(struct set *o, const struct sm_weight *w, const struct sm_gguf *plain,
+                const uint8_t *file)
 {
     begin(o, w);
     return compare(o, w, plain, file);
@@ -179,10 +183,11 @@ static void failures(const char *path)
         for (unsigned token = 0; token < 12; token++) { /* each of them fails by itself */
             smol_error e = {0};
             n++;
-            wrong += !fails(&o) || sm_stream_status(o.s, &e) != SMOL_IO || !strstr(e.msg, "tensor ");
+            wrong +=
+                !fails(&o) || sm_stream_status(o.s, &e) != SMOL_IO || !strstr(e.msg, "tensor ");
         }
-        /* Reads stop at a failure until it is told, and what is under way then is dropped: none that
-         * failed before the stop can come to light behind it. */
+        /* Reads stop at a failure until it is told, and what is under way then is dropped: none
+         * that failed before the stop can come to light behind it. */
         smol_error last = {0};
         wrong += !fails(&o);
         inject_stop();
@@ -194,7 +199,8 @@ static void failures(const char *path)
         close_set(&o);
     }
     TAP_OK(wrong == 0, "%u failing reads reach whoever waits, %u did not", n, wrong);
-    TAP_OK(n_poisoned == 0, "when reads succeed again all is right again, %u times not", n_poisoned);
+    TAP_OK(n_poisoned == 0, "when reads succeed again all is right again, %u times not",
+           n_poisoned);
     sm_gguf_free(plain);
     free(file);
 }
@@ -207,7 +213,8 @@ int main(int argc, char **argv)
     (void)source_path(path, sizeof path, "tests/data/models/rand-qwen3-k256-q4_k_m.gguf");
     (void)snprintf(pack, sizeof pack, "%s/pack.gguf", temp_dir());
     sweeps(path, path, "plain");
-    if (!TAP_OK(pack_file(path, pack, false, 0, &err) == SMOL_OK, "packs %s", err.msg)) return tap_done();
+    if (!TAP_OK(pack_file(path, pack, false, 0, &err) == SMOL_OK, "packs %s", err.msg))
+        return tap_done();
     sweeps(pack, path, "pack");
     begun_together(path);
     failures(path);

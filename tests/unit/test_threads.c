@@ -148,9 +148,9 @@ static void look_at_mask(void *mask)
     (void)sched_getaffinity(0, sizeof(cpu_set_t), mask);
 }
 
-/* With a core for each, every worker and the caller have one of their own until the pool is freed, and
- * threads started meanwhile may run anywhere; with more threads than cores nobody is pinned; a narrower
- * mask is respected. */
+/* With a core for each, every worker and the caller have one of their own until the pool is freed,
+ * and threads started meanwhile may run anywhere; with more threads than cores nobody is pinned; a
+ * narrower mask is respected. */
 static void test_masks(void)
 {
     struct shared s;
@@ -259,7 +259,8 @@ static void test_threads(void)
     struct shared s;
     memset(&s, 0, sizeof s);
     if (!sm_pool_new(&s.pool, 3, NULL)) {
-        TAP_OK(all_have_run(&s, job_subnormal, 3, 2) && s.sum[0] > 0 && s.sum[1] > 0 && s.sum[2] > 0,
+        TAP_OK(all_have_run(&s, job_subnormal, 3, 2) && s.sum[0] > 0 && s.sum[1] > 0 &&
+                   s.sum[2] > 0,
                "subnormals are kept in each worker");
         sm_pool_free(s.pool);
     }

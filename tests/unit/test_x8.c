@@ -81,8 +81,8 @@ static bool decodes_alike(uint32_t type)
     return true;
 }
 
-/* The check on x8 blocks says the same as the one on file blocks, also when the bits that make a scale
- * infinite are spread over every byte of one row's block. */
+/* The check on x8 blocks says the same as the one on file blocks, also when the bits that make a
+ * scale infinite are spread over every byte of one row's block. */
 static bool finite_alike(uint32_t type)
 {
     enum { N_ROWS = 8, N_TRIES = 4000 };

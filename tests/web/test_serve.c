@@ -144,7 +144,8 @@ static void test_keys(void)
     TAP_OK(!keys_of("#\n\n", &k, &err), "no key: %s", err.msg);
     bool exposed;
     err = (smol_error){0};
-    TAP_OK(sm_keys_read(&k, temp_dir(), &exposed, &err) != SMOL_OK, "a folder is none: %s", err.msg);
+    TAP_OK(sm_keys_read(&k, temp_dir(), &exposed, &err) != SMOL_OK, "a folder is none: %s",
+           err.msg);
 }
 
 /* A megabyte of "[],[],…" would become a tree of many. */

@@ -15,7 +15,8 @@ smol_status sm_input_read(const char *path, size_t max_bytes, char **data, size_
                           smol_error *err) __attribute__((warn_unused_result));
 /* What a text may take of a budget (0: not given): half of it, and at most max_bytes. */
 size_t sm_input_limit(uint64_t budget_bytes, size_t max_bytes);
-/* What to plan for a text beside the model: nothing for a small one, else `share` times its bytes. */
+/* What to plan for a text beside the model: nothing for a small one, else `share` times its
+ * bytes. */
 uint64_t sm_input_planned(size_t n, unsigned share);
 /* False: a regular file or a device that does not begin with these n <= 32 bytes, so that a file of
  * another kind need not be read first. What cannot be looked at counts as true. */

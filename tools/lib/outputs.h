@@ -10,12 +10,12 @@
 
 /* A regular file that begins as a model does, or as a pack that is not finished. */
 bool sm_output_is_model(const char *path);
-/* False: --stats, --trace, --logits or --svg would write over a model or an input (args and files of
- * options); it has been said which. */
+/* False: --stats, --trace, --logits or --svg would write over a model or an input (args and files
+ * of options); it has been said which. */
 bool sm_outputs_spare_inputs(const struct sm_options *o, int n_args, char *const *args);
 
-/* A whole small file with what `write` puts of `what` (false: it could not): on a full disk what was
- * there stays, and nothing new is left. False, with errno: it could not be written. */
+/* A whole small file with what `write` puts of `what` (false: it could not): on a full disk what
+ * was there stays, and nothing new is left. False, with errno: it could not be written. */
 bool sm_output_write(const char *path, bool (*write)(FILE *f, const void *what), const void *what);
 
 #endif

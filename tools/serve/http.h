@@ -13,8 +13,8 @@ void sm_http_add_header(struct evhttp_request *req, const char *name, const char
 void sm_http_reply(struct sm_server *s, struct evhttp_request *req, int status, const char *type,
                    const char *body, size_t n);
 void sm_http_refuse(struct sm_server *s, struct evhttp_request *req, const struct sm_refusal *e);
-/* evhttp answers what it cannot take (no HTTP, too long) with a page of its own, and has just added its
- * last n_added bytes to what a connection sends: it becomes an error object. */
+/* evhttp answers what it cannot take (no HTTP, too long) with a page of its own, and has just added
+ * its last n_added bytes to what a connection sends: it becomes an error object. */
 void sm_http_restate(struct evbuffer *out, size_t n_added);
 /* For a close callback: the connection ends before the request was answered. */
 void sm_http_lost(struct evhttp_request *req);

@@ -11,7 +11,8 @@ void sm_queue_init(struct sm_queue *q, unsigned max)
 }
 
 /* Of this client; of this one of its users unless user is NULL. */
-static bool is_of(const char *item_client, const char *item_user, const char *client, const char *user)
+static bool is_of(const char *item_client, const char *item_user, const char *client,
+                  const char *user)
 {
     return !strcmp(item_client, client) && (!user || !strcmp(item_user, user));
 }

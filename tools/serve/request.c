@@ -141,7 +141,8 @@ static bool read_sampling(json_t *o, smol_sampling *s, struct sm_refusal *e)
            read_count(o, "top_k", 0, INT32_MAX, &s->top_k, e) &&
            read_count(o, "repeat_last_n", 0, SMOL_WINDOW_MAX, &s->repeat_last, e) &&
            read_count(o, "dry_allowed_length", 1, SMOL_WINDOW_MAX, &s->dry_allowed, e) &&
-           read_count(o, "dry_penalty_last_n", 0, SMOL_WINDOW_MAX, &s->dry_last, e) && read_seed(o, s, e);
+           read_count(o, "dry_penalty_last_n", 0, SMOL_WINDOW_MAX, &s->dry_last, e) &&
+           read_seed(o, s, e);
 }
 
 /* Token id written as an object's key; -1: it is none. */

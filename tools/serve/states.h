@@ -3,8 +3,8 @@
  * also after a restart. Decode thread.
  *
  * A state is written when it would otherwise be lost: when a conversation of two turns or more
- * gives way to another, and at the end of the server. Single requests that follow each other, as of a
- * program that asks thousands of things, write nothing meanwhile. */
+ * gives way to another, and at the end of the server. Single requests that follow each other, as of
+ * a program that asks thousands of things, write nothing meanwhile. */
 #ifndef SM_SERVE_STATES_H
 #define SM_SERVE_STATES_H
 
