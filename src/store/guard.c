@@ -64,9 +64,12 @@ smol_status sm_store_guard_look(struct sm_store *s, smol_error *err)
     g->next_ns = now + LOOK_EVERY_NS;
     g->probe(&m);
     if (!m.total_bytes) return SMOL_OK; /* the system does not say */
-    const int64_t left = m.margin_bytes, ours = (int64_t)m.rss_bytes; /* what we touch is planned */
-    const int64_t fall = g->left_bytes > left + ours ? g->left_bytes - left - ours : 0;
-    g->left_bytes = left + ours;
+    const int64_t both = m.margin_bytes + (int64_t)m.rss_bytes; /* what we touch is planned */
+    const int64_t goal = g->goal_bytes - (int64_t)g->given_bytes;
+    const int64_t coming = goal > (int64_t)m.rss_bytes ? goal - (int64_t)m.rss_bytes : 0;
+    const int64_t left = m.margin_bytes - coming;
+    const int64_t fall = g->left_bytes > both ? g->left_bytes - both : 0;
+    g->left_bytes = both;
     if (left - fall < SOON * g->reserve_bytes) g->next_ns = now + LOOK_SOON_NS;
     if (left - fall >= g->reserve_bytes) {
         g->n_low = 0;

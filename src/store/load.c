@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#define TOUCH_BYTES ((size_t)8 << 20) /* between two looks at progress, cancel and memory */
+#define TOUCH_BYTES ((size_t)2 << 20) /* between two looks at progress, cancel and memory */
 
 /* ---- what there is to read; under sched.mu --------------------------------------------------- */
 
@@ -218,7 +218,19 @@ static smol_status meanwhile(struct sm_store *s, const struct sm_store_plan *pla
     if (plan->progress)
         plan->progress(plan->progress_arg, "loading", bytes_done, s->sched.bulk.bytes_total);
     *more = touch_some(s);
+    if (*more) s->guard.next_ns = 0; /* far more is taken in a moment than while decoding */
     return sm_store_guard_look(s, err);
+}
+
+/* The memory that is still to be touched counts as taken. */
+static void set_goal(struct sm_store *s)
+{
+    struct sm_memory m;
+    if (!s->guard.probe) return;
+    s->guard.probe(&m);
+    s->guard.goal_bytes = (int64_t)(m.rss_bytes + s->resident_bytes);
+    for (uint32_t i = 0; i < s->n_pools; i++)
+        s->guard.goal_bytes += (int64_t)s->pool[i]->arena_bytes;
 }
 
 static smol_status read_all(struct sm_store *s, const struct sm_store_plan *plan, smol_error *err)
@@ -240,6 +252,7 @@ static smol_status read_all(struct sm_store *s, const struct sm_store_plan *plan
         if (reading && (own != SMOL_OK || !more)) wait_a_moment(q);
     }
     b->active = false;
+    s->guard.goal_bytes = 0;
     const smol_status st = b->status;
     (void)pthread_mutex_unlock(&q->mu);
     if (own != SMOL_OK) return own;
@@ -275,6 +288,7 @@ smol_status sm_store_load(struct sm_store *s, const struct sm_store_plan *plan, 
     if (n_readers > SM_READERS_MAX) n_readers = SM_READERS_MAX;
     s->loaded = true;
     SM_TRY(allocate(s, plan, err));
+    set_goal(s);
     SM_TRY(sm_sched_start(s, n_readers, err));
     SM_TRY(read_all(s, plan, err));
     sm_mem_free(s->sched.bulk.order, s->n_resident * sizeof(struct sm_weight_node *));

@@ -125,8 +125,9 @@ static void test_guard_load(void)
     const int64_t slot = (int64_t)sm_store_pool(s, 0)->slot_bytes, reserve = 8 * slot;
     sm_store_guard(s, (uint64_t)reserve, 5);
     s->guard.probe = probe;
-    available = reserve - 1;
-    TAP_OK(load(s, 12, &err) == SMOL_OK && s->pool[0]->n_off == 5 && s->pool[1]->n_off == 5,
+    available = 24 * slot; /* as many slots, but there are other weights and a reserve */
+    TAP_OK(load(s, 12, &err) == SMOL_OK && s->pool[0]->n_off == 7 && s->pool[1]->n_off == 7 &&
+               s->guard.goal_bytes == 0,
            "short while loading: %u and %u slots go", s->pool[0]->n_off, s->pool[1]->n_off);
     available = 20 * reserve;
     TAP_OK(use_all(s, 0) && use_all(s, 1), "the others work");
@@ -178,6 +179,15 @@ static void test_guard_fall(void)
         ok = (look(s, &err) == SMOL_OK) == (i > 1);
     }
     TAP_OK(ok && err.code == SMOL_NOMEM, "at the floor it falls fast: two looks are enough");
+
+    available = 20 * slot;
+    s->guard.left_bytes = INT64_MIN;
+    s->guard.n_low = 0;
+    TAP_OK(look(s, NULL) == SMOL_OK, "enough is left again");
+    s->guard.goal_bytes = (int64_t)s->guard.given_bytes + 20 * slot;
+    unsigned looks = 1;
+    while (looks < 20 && look(s, NULL) == SMOL_OK) looks++;
+    TAP_IS_INT(looks, 5, "but not for what is still to be loaded");
     sm_store_free(s);
 }
 
