@@ -29,7 +29,7 @@
 struct tap_state {
     unsigned n_done, n_failed;
     uint64_t seed, random;
-    int begun;
+    int begun, good;
 };
 /* Weak: one object per program, however many of its files include this header. */
 __attribute__((weak)) struct tap_state tap_state;
@@ -132,8 +132,10 @@ static inline int tap_done(void)
     return tap_state.n_failed || !tap_state.n_done;
 }
 
-/* Each is an expression: non-zero when the point passed. */
-#define TAP_OK(cond, ...) tap_point(!!(cond), __FILE__, __LINE__, __VA_ARGS__)
+/* Each is an expression: non-zero when the point passed. The condition of TAP_OK comes first, so
+ * that the text can tell what it found. */
+#define TAP_OK(cond, ...)                                                                          \
+    (tap_state.good = !!(cond), tap_point(tap_state.good, __FILE__, __LINE__, __VA_ARGS__))
 #define TAP_IS_INT(found, want, name)                                                              \
     tap_is_int((int64_t)(found), (int64_t)(want), __FILE__, __LINE__, (name))
 #define TAP_IS_STR(found, want, name) tap_is_str((found), (want), __FILE__, __LINE__, (name))
