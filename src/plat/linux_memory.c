@@ -14,6 +14,39 @@
 
 void sm_memory_probe(struct sm_memory *out) { sm_memory_probe_at("", out); }
 
+#define FIND_EVERY_NS 10000000000u
+
+struct sm_memory_watch {
+    struct sm_memory_files files;
+    uint64_t found_ns;
+};
+
+struct sm_memory_watch *sm_memory_watch_new(void)
+{
+    struct sm_memory_watch *w = sm_mem_new(sizeof *w);
+    if (!w) return NULL;
+    sm_memory_files_open(&w->files, "", true);
+    w->found_ns = sm_now_ns();
+    return w;
+}
+
+void sm_memory_watch_look(struct sm_memory_watch *w, struct sm_memory *out)
+{
+    if (sm_now_ns() - w->found_ns > FIND_EVERY_NS) {
+        sm_memory_files_close(&w->files);
+        sm_memory_files_open(&w->files, "", true);
+        w->found_ns = sm_now_ns();
+    }
+    sm_memory_files_look(&w->files, out);
+}
+
+void sm_memory_watch_free(struct sm_memory_watch *w)
+{
+    if (!w) return;
+    sm_memory_files_close(&w->files);
+    sm_mem_free(w, sizeof *w);
+}
+
 smol_status sm_pages_reserve(void **out, size_t n, smol_error *err)
 {
     const size_t page = sm_page_bytes();

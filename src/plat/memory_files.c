@@ -16,42 +16,53 @@
 
 struct lines {
     int fd;
+    off_t from;
     size_t at, end;
     char buf[4096];
 };
 
-static bool lines_open(struct lines *l, const char *root, const char *path, const char *leaf)
+/* -1: cannot be opened */
+static int open_file(const char *root, const char *path, const char *leaf)
 {
     char full[PATH_BYTES];
     const int n = snprintf(full, sizeof full, "%s%s%s%s", root, path, leaf[0] ? "/" : "", leaf);
+    return n < 0 || (size_t)n >= sizeof full ? -1 : open(full, O_RDONLY | O_CLOEXEC);
+}
+
+static void close_file(int fd)
+{
+    if (fd >= 0) (void)close(fd);
+}
+
+/* From the beginning of a file, which stays open; false: it is not. */
+static bool lines_start(struct lines *l, int fd)
+{
+    l->fd = fd;
+    l->from = 0;
     l->at = l->end = 0;
-    if (n < 0 || (size_t)n >= sizeof full) return false;
-    l->fd = open(full, O_RDONLY | O_CLOEXEC);
-    return l->fd >= 0;
+    return fd >= 0;
 }
 
 static int next_char(struct lines *l)
 {
     if (l->at == l->end) {
         ssize_t got = -1;
-        do got = read(l->fd, l->buf, sizeof l->buf);
+        do got = pread(l->fd, l->buf, sizeof l->buf, l->from);
         while (got < 0 && errno == EINTR);
         if (got <= 0) return -1;
+        l->from += got;
         l->at = 0;
         l->end = (size_t)got;
     }
     return (unsigned char)l->buf[l->at++];
 }
 
-/* The next line without its end; of a longer one only what fits. False at the end, which closes. */
+/* The next line without its end; of a longer one only what fits. False at the end. */
 static bool lines_next(struct lines *l, char *line, size_t n)
 {
     size_t used = 0;
     int c = next_char(l);
-    if (c < 0) {
-        (void)close(l->fd);
-        return false;
-    }
+    if (c < 0) return false;
     for (; c >= 0 && c != '\n'; c = next_char(l))
         if (used + 1 < n && c != 0) line[used++] = (char)c;
     line[used] = 0;
@@ -87,15 +98,12 @@ static uint64_t kb(uint64_t v)
     return v > NONE >> 11 ? NONE - 1 : v << 10;
 }
 
-static uint64_t one_number(const char *root, const char *dir, const char *leaf)
+static uint64_t one_number(int fd)
 {
     struct lines l;
     char line[64];
-    uint64_t v = NONE;
-    if (!lines_open(&l, root, dir, leaf)) return NONE;
-    while (lines_next(&l, line, sizeof line))
-        if (v == NONE) v = number(line); /* "max" is no number: no limit */
-    return v;
+    if (!lines_start(&l, fd) || !lines_next(&l, line, sizeof line)) return NONE;
+    return number(line); /* "max" is no number: no limit */
 }
 
 static uint64_t minimum(uint64_t a, uint64_t b) { return a < b ? a : b; }
@@ -121,26 +129,41 @@ static int64_t difference(uint64_t a, uint64_t b)
     return (a > b ? 1 : -1) * (int64_t)(d < most ? d : most);
 }
 
-/* Lowers *room by that of the group at `dir`. Page cache on the inactive list is given back before
- * anything else, so it counts as room. */
-static void take_group(const char *root, const char *dir, const struct group_files *names,
-                       uint64_t machine, struct room *room)
+static void open_group(struct sm_memory_group *g, const char *root, const char *dir, bool is_v2)
 {
-    uint64_t max = one_number(root, dir, names->limit);
-    if (names->soft_limit) max = minimum(max, one_number(root, dir, names->soft_limit));
+    const struct group_files *names = is_v2 ? &v2 : &v1;
+    g->is_v2 = is_v2;
+    g->limit = open_file(root, dir, names->limit);
+    g->soft_limit = names->soft_limit ? open_file(root, dir, names->soft_limit) : -1;
+    g->usage = open_file(root, dir, names->usage);
+    g->stat = open_file(root, dir, "memory.stat");
+}
+
+static void close_group(const struct sm_memory_group *g)
+{
+    close_file(g->limit);
+    close_file(g->soft_limit);
+    close_file(g->usage);
+    close_file(g->stat);
+}
+
+/* Lowers *room by that of a group. Page cache on the inactive list is given back before anything
+ * else, so it counts as room. */
+static void take_group(const struct sm_memory_group *g, uint64_t machine, struct room *room)
+{
+    const struct group_files *names = g->is_v2 ? &v2 : &v1;
+    const uint64_t max = minimum(one_number(g->limit), one_number(g->soft_limit));
     if (max == NONE || max >= machine) return; /* v1 writes "no limit" as a huge number */
     room->limit = minimum(room->limit, max);
 
     struct lines l;
     char line[128];
     uint64_t inactive = NONE, active = NONE;
-    if (lines_open(&l, root, dir, "memory.stat")) {
-        while (lines_next(&l, line, sizeof line)) {
-            if (inactive == NONE) inactive = value_of(line, names->inactive);
-            if (active == NONE) active = value_of(line, names->active);
-        }
+    for (bool any = lines_start(&l, g->stat); any && lines_next(&l, line, sizeof line);) {
+        if (inactive == NONE) inactive = value_of(line, names->inactive);
+        if (active == NONE) active = value_of(line, names->active);
     }
-    const uint64_t usage = less(or_zero(one_number(root, dir, names->usage)), or_zero(inactive));
+    const uint64_t usage = less(or_zero(one_number(g->usage)), or_zero(inactive));
     const int64_t margin = difference(max, less(usage, or_zero(active)));
     room->bytes = minimum(room->bytes, less(max, usage));
     if (margin < room->margin) room->margin = margin;
@@ -168,8 +191,8 @@ static bool group_path(const char *root, bool want_v2, char path[PATH_BYTES])
     struct lines l;
     char line[PATH_BYTES + 64];
     bool found = false;
-    if (!lines_open(&l, root, "/proc/self/cgroup", "")) return false;
-    while (lines_next(&l, line, sizeof line)) {
+    const int fd = open_file(root, "/proc/self/cgroup", "");
+    for (bool any = lines_start(&l, fd); any && lines_next(&l, line, sizeof line);) {
         const char *list = strchr(line, ':');
         const char *at = list ? strchr(list + 1, ':') : NULL;
         if (found || !at || at[1] != '/' || strlen(at + 1) >= PATH_BYTES) continue;
@@ -179,6 +202,7 @@ static bool group_path(const char *root, bool want_v2, char path[PATH_BYTES])
         memcpy(path, at + 1, strlen(at + 1) + 1);
         found = true;
     }
+    close_file(fd);
     return found;
 }
 
@@ -217,8 +241,8 @@ static bool group_mount(const char *root, bool want_v2, char top[PATH_BYTES],
     struct lines l;
     char line[2 * PATH_BYTES];
     bool found = false;
-    if (!lines_open(&l, root, "/proc/self/mountinfo", "")) return false;
-    while (lines_next(&l, line, sizeof line)) {
+    const int fd = open_file(root, "/proc/self/mountinfo", "");
+    for (bool any = lines_start(&l, fd); any && lines_next(&l, line, sizeof line);) {
         char *at = line, *w = NULL, *shown = NULL, *where = NULL;
         if (found) continue;
         for (unsigned i = 0; i < 5 && (i == 0 || w); i++) {
@@ -239,11 +263,12 @@ static bool group_mount(const char *root, bool want_v2, char top[PATH_BYTES],
         memcpy(point, where, strlen(where) + 1);
         found = true;
     }
+    close_file(fd);
     return found;
 }
 
 /* All groups from ours up to the top that is mounted here. */
-static void take_hierarchy(const char *root, bool want_v2, uint64_t machine, struct room *room)
+static void open_hierarchy(struct sm_memory_files *f, const char *root, bool want_v2)
 {
     char path[PATH_BYTES], top[PATH_BYTES], point[PATH_BYTES], dir[2 * PATH_BYTES];
     if (!group_path(root, want_v2, path) || !group_mount(root, want_v2, top, point)) return;
@@ -257,10 +282,10 @@ static void take_hierarchy(const char *root, bool want_v2, uint64_t machine, str
     const int n = snprintf(dir, sizeof dir, "%s%s", point, below);
     if (n < 0 || (size_t)n >= sizeof dir) return;
     const size_t n_point = strlen(point);
-    for (size_t end = (size_t)n; end >= n_point;) {
+    for (size_t end = (size_t)n; end >= n_point && f->n_groups < SM_MEMORY_GROUPS_MAX;) {
         while (end > n_point && dir[end - 1] == '/') end--;
         dir[end] = 0;
-        take_group(root, dir, want_v2 ? &v2 : &v1, machine, room);
+        open_group(&f->group[f->n_groups++], root, dir, want_v2);
         if (end <= n_point) break;
         while (end > n_point && dir[end - 1] != '/') end--;
     }
@@ -272,7 +297,7 @@ struct meminfo {
     uint64_t total, available, free, cached, buffers;
 };
 
-static struct meminfo read_meminfo(const char *root)
+static struct meminfo read_meminfo(int fd)
 {
     struct meminfo m = {NONE, NONE, NONE, NONE, NONE};
     const struct {
@@ -284,39 +309,89 @@ static struct meminfo read_meminfo(const char *root)
     };
     struct lines l;
     char line[128];
-    if (!lines_open(&l, root, "/proc/meminfo", "")) return m;
-    while (lines_next(&l, line, sizeof line))
+    for (bool any = lines_start(&l, fd); any && lines_next(&l, line, sizeof line);)
         for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
             if (*keys[i].to == NONE) *keys[i].to = kb(value_of(line, keys[i].key));
     return m;
 }
 
-void sm_memory_probe_at(const char *root, struct sm_memory *out)
+struct self {
+    uint64_t rss, peak, rss_file;
+};
+
+/* From /proc/self/statm, pages: size, resident, shared (files); a quarter of the other's time. */
+static struct self read_statm(int fd)
 {
-    const struct meminfo m = read_meminfo(root);
-    uint64_t rss_file = NONE, rss = NONE, peak = NONE;
-    struct room room = {.limit = NONE, .bytes = NONE, .margin = INT64_MAX};
+    struct self v = {NONE, NONE, NONE};
+    struct lines l;
+    char line[128], *at = line;
+    if (!lines_start(&l, fd) || !lines_next(&l, line, sizeof line)) return v;
+    const uint64_t page = sm_page_bytes();
+    const char *size = word(&at), *resident = size ? word(&at) : NULL;
+    const char *shared = resident ? word(&at) : NULL;
+    uint64_t n = resident ? number(resident) : NONE;
+    if (n != NONE && !__builtin_mul_overflow(n, page, &n)) v.rss = n;
+    n = shared ? number(shared) : NONE;
+    if (n != NONE && !__builtin_mul_overflow(n, page, &n)) v.rss_file = n;
+    return v;
+}
+
+static struct self read_status(int fd)
+{
+    struct self v = {NONE, NONE, NONE};
     struct lines l;
     char line[128];
-    if (lines_open(&l, root, "/proc/self/status", "")) {
-        while (lines_next(&l, line, sizeof line)) {
-            if (rss == NONE) rss = kb(value_of(line, "VmRSS:"));
-            if (peak == NONE) peak = kb(value_of(line, "VmHWM:"));
-            if (rss_file == NONE) rss_file = kb(value_of(line, "RssFile:"));
-        }
+    for (bool any = lines_start(&l, fd); any && lines_next(&l, line, sizeof line);) {
+        if (v.rss == NONE) v.rss = kb(value_of(line, "VmRSS:"));
+        if (v.peak == NONE) v.peak = kb(value_of(line, "VmHWM:"));
+        if (v.rss_file == NONE) v.rss_file = kb(value_of(line, "RssFile:"));
     }
+    return v;
+}
+
+void sm_memory_files_open(struct sm_memory_files *f, const char *root, bool often)
+{
+    f->often = often;
+    f->meminfo = open_file(root, "/proc/meminfo", "");
+    f->self = open_file(root, often ? "/proc/self/statm" : "/proc/self/status", "");
+    f->n_groups = 0;
+    open_hierarchy(f, root, false);
+    open_hierarchy(f, root, true);
+}
+
+void sm_memory_files_close(struct sm_memory_files *f)
+{
+    close_file(f->meminfo);
+    close_file(f->self);
+    for (unsigned i = 0; i < f->n_groups; i++) close_group(&f->group[i]);
+    f->n_groups = 0;
+    f->meminfo = f->self = -1;
+}
+
+void sm_memory_files_look(const struct sm_memory_files *f, struct sm_memory *out)
+{
+    const struct meminfo m = read_meminfo(f->meminfo);
+    const struct self self = f->often ? read_statm(f->self) : read_status(f->self);
+    struct room room = {.limit = NONE, .bytes = NONE, .margin = INT64_MAX};
     uint64_t available = m.available;
     if (available == NONE) /* kernels before 3.14 */
         available = or_zero(m.free) + or_zero(m.cached) / 2 + or_zero(m.buffers) / 2;
-    available = less(available, or_zero(rss_file)); /* counted as free, but we need them */
-    take_hierarchy(root, false, m.total, &room);
-    take_hierarchy(root, true, m.total, &room);
+    available = less(available, or_zero(self.rss_file)); /* counted as free, but we need them */
+    for (unsigned i = 0; i < f->n_groups; i++) take_group(&f->group[i], or_zero(m.total), &room);
 
     out->total_bytes = or_zero(m.total);
     out->available_bytes = minimum(available, room.bytes);
     out->margin_bytes = difference(available, 0);
     if (room.margin < out->margin_bytes) out->margin_bytes = room.margin;
     out->limit_bytes = room.limit;
-    out->rss_bytes = or_zero(rss);
-    out->peak_rss_bytes = or_zero(peak);
+    out->rss_bytes = or_zero(self.rss);
+    out->peak_rss_bytes = or_zero(self.peak);
+}
+
+void sm_memory_probe_at(const char *root, struct sm_memory *out)
+{
+    struct sm_memory_files f;
+    sm_memory_files_open(&f, root, false);
+    sm_memory_files_look(&f, out);
+    sm_memory_files_close(&f);
 }

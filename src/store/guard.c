@@ -4,20 +4,34 @@
  * their floor and it still sinks, the run ends with an error, before the system ends it or hangs.
  * It looks at what is there now, so a budget that is lowered while we run (a cgroup limit) is
  * followed. Called by the thread that loads, and by the decoding thread between layers; 10 looks a
- * second, 50 when memory is short. */
+ * second, up to 50 when memory is short, but not more than cost 2 % of the time. */
 #include "store/store_int.h"
 
 #define LOOK_EVERY_NS 100000000u
 #define LOOK_SOON_NS 20000000u
+#define LOOK_COST 50u   /* times what a look took must pass before the next */
 #define SOON 4          /* reserves: with less than so many left it looks soon */
 /* at the floor: so many looks in a row below a quarter of the reserve, or two at which it falls to
  * nothing */
 #define LAST_LOOKS 5u
 
+static uint64_t clamp(uint64_t v, uint64_t least, uint64_t most)
+{
+    return v < least ? least : v > most ? most : v;
+}
+
+static void probe(struct sm_memory_watch *watch, struct sm_memory *out)
+{
+    if (watch) sm_memory_watch_look(watch, out);
+    else sm_memory_probe(out);
+}
+
 void sm_store_guard(struct sm_store *s, uint64_t reserve_bytes, uint32_t floor)
 {
+    sm_memory_watch_free(s->guard.watch);
     s->guard = (struct sm_guard){.reserve_bytes = (int64_t)reserve_bytes, .left_bytes = INT64_MIN,
-                                 .floor = floor < 2 ? 2 : floor, .probe = sm_memory_probe};
+                                 .floor = floor < 2 ? 2 : floor, .watch = sm_memory_watch_new(),
+                                 .probe = probe};
 }
 
 /* Take one slot from the pool: an empty one, else that of the coldest expert. Under sched.mu. */
@@ -62,7 +76,7 @@ smol_status sm_store_guard_look(struct sm_store *s, smol_error *err)
     const uint64_t now = sm_now_ns();
     if (!g->probe || now < g->next_ns) return SMOL_OK;
     g->next_ns = now + LOOK_EVERY_NS;
-    g->probe(&m);
+    g->probe(g->watch, &m);
     if (!m.total_bytes) return SMOL_OK; /* the system does not say */
     const int64_t both = m.margin_bytes + (int64_t)m.rss_bytes; /* what we touch is planned */
     const int64_t goal = g->goal_bytes - (int64_t)g->given_bytes;
@@ -70,7 +84,8 @@ smol_status sm_store_guard_look(struct sm_store *s, smol_error *err)
     const int64_t left = m.margin_bytes - coming;
     const int64_t fall = g->left_bytes > both ? g->left_bytes - both : 0;
     g->left_bytes = both;
-    if (left - fall < SOON * g->reserve_bytes) g->next_ns = now + LOOK_SOON_NS;
+    const uint64_t soon_ns = clamp(LOOK_COST * (sm_now_ns() - now), LOOK_SOON_NS, LOOK_EVERY_NS);
+    if (left - fall < SOON * g->reserve_bytes) g->next_ns = now + soon_ns;
     if (left - fall >= g->reserve_bytes) {
         g->n_low = 0;
         return SMOL_OK;

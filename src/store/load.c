@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#define TOUCH_BYTES ((size_t)2 << 20) /* between two looks at progress, cancel and memory */
+#define TOUCH_BYTES ((size_t)8 << 20) /* between two looks at progress, cancel and memory */
 
 /* ---- what there is to read; under sched.mu --------------------------------------------------- */
 
@@ -227,7 +227,7 @@ static void set_goal(struct sm_store *s)
 {
     struct sm_memory m;
     if (!s->guard.probe) return;
-    s->guard.probe(&m);
+    s->guard.probe(s->guard.watch, &m);
     s->guard.goal_bytes = (int64_t)(m.rss_bytes + s->resident_bytes);
     for (uint32_t i = 0; i < s->n_pools; i++)
         s->guard.goal_bytes += (int64_t)s->pool[i]->arena_bytes;

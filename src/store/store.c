@@ -119,6 +119,7 @@ void sm_store_free(struct sm_store *s)
         (void)pthread_mutex_destroy(&s->sched.mu);
     }
     sm_limit_destroy(&s->limit);
+    sm_memory_watch_free(s->guard.watch);
     sm_mem_free(s->sched.bulk.order, s->n_resident * sizeof(struct sm_weight_node *));
     sm_pages_free(s->resident, (size_t)s->resident_bytes);
     for (uint32_t i = 0; i < s->n_pools; i++) free_pool(s->pool[i]);

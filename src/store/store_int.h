@@ -141,7 +141,8 @@ static inline uint32_t sm_pool_live(const struct sm_expert_pool *p)
 }
 
 struct sm_guard {
-    void (*probe)(struct sm_memory *out); /* NULL: no guard */
+    void (*probe)(struct sm_memory_watch *watch, struct sm_memory *out); /* NULL: no guard */
+    struct sm_memory_watch *watch;
     int64_t reserve_bytes;
     int64_t left_bytes;   /* at the last look, with what we hold ourselves; INT64_MIN: none yet */
     int64_t goal_bytes;   /* rss when the store is loaded, but for what was given back; 0: it is */

@@ -16,8 +16,9 @@ static struct store_file f;
 static int64_t available;
 static uint64_t rss;
 
-static void probe(struct sm_memory *m)
+static void probe(struct sm_memory_watch *watch, struct sm_memory *m)
 {
+    (void)watch;
     *m = (struct sm_memory){.total_bytes = 1u << 30, .margin_bytes = available, .rss_bytes = rss};
 }
 

@@ -197,6 +197,53 @@ static void test_hostile(void)
     free(big);
 }
 
+/* Files that stay open tell what changed. */
+static void test_often(void)
+{
+    struct sm_memory_files f;
+    struct sm_memory m, once;
+    fresh_root();
+    put("proc/meminfo", MEMINFO);
+    put("proc/self/statm", "9000 500 100 20 0 300 0\n");
+    put("proc/self/cgroup", "0::/box\n");
+    put("proc/self/mountinfo", "30 22 0:26 / /cg rw - cgroup2 cgroup2 rw\n");
+    put("cg/box/memory.max", "104857600\n");
+    put("cg/box/memory.current", "52428800\n");
+    put("cg/box/memory.stat", "anon 5\ninactive_file 1048576\nactive_file 2097152\n");
+    sm_memory_files_open(&f, root, true);
+    sm_memory_files_look(&f, &m);
+    TAP_OK(f.n_groups == 2 && m.limit_bytes == 100 * MIB && m.margin_bytes == (int64_t)(53 * MIB) &&
+               m.rss_bytes == 500 * sm_page_bytes() && m.peak_rss_bytes == 0,
+           "at first: limit %llu, margin %lld, rss %llu", (unsigned long long)m.limit_bytes,
+           (long long)m.margin_bytes, (unsigned long long)m.rss_bytes);
+    put("cg/box/memory.current", "94371840\n");
+    put("proc/self/statm", "9000 700 100 20 0 300 0\n");
+    put("cg/box/memory.high", "98566144\n"); /* was not there when the files were opened */
+    sm_memory_files_look(&f, &m);
+    TAP_OK(m.limit_bytes == 100 * MIB && m.margin_bytes == (int64_t)(13 * MIB) &&
+               m.rss_bytes == 700 * sm_page_bytes(),
+           "then: margin %lld, rss %llu", (long long)m.margin_bytes,
+           (unsigned long long)m.rss_bytes);
+    sm_memory_files_close(&f);
+    put("proc/self/statm", "9000\n");
+    sm_memory_files_open(&f, root, true);
+    sm_memory_files_look(&f, &m);
+    TAP_OK(m.rss_bytes == 0 && m.limit_bytes == 94 * MIB, "a short statm says nothing");
+    sm_memory_files_close(&f);
+    sm_memory_files_look(&f, &m);
+    TAP_OK(m.total_bytes == 0 && m.rss_bytes == 0, "closed files say nothing");
+
+    struct sm_memory_watch *w = sm_memory_watch_new();
+    sm_memory_watch_look(w, &m);
+    sm_memory_probe(&once);
+    TAP_OK(m.total_bytes == once.total_bytes && m.limit_bytes == once.limit_bytes &&
+               m.rss_bytes + 2 * MIB > once.rss_bytes && m.rss_bytes < once.rss_bytes + 2 * MIB,
+           "the real system: rss %llu, %llu", (unsigned long long)m.rss_bytes,
+           (unsigned long long)once.rss_bytes);
+    sm_memory_watch_free(w);
+    sm_memory_watch_free(NULL);
+}
+
 static void test_real(void)
 {
     struct sm_memory m;
@@ -246,6 +293,7 @@ int main(int argc, char **argv)
     test_v2_container();
     test_v1();
     test_hostile();
+    test_often();
     test_real();
     TAP_OK(!sm_file_system_hint("/no/such/path"), "no hint for a missing path");
     const char *proc = sm_file_system_hint("/dev/shm");
