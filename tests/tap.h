@@ -72,14 +72,16 @@ __attribute__((format(printf, 4, 5))) static inline int tap_point(int good, cons
                                                                   int line, const char *fmt, ...)
 {
     va_list ap;
+    char text[1000];
     tap_begin();
     tap_state.n_done++;
     if (!good) tap_state.n_failed++;
-    printf("%sok %u - ", good ? "" : "not ", tap_state.n_done);
     va_start(ap, fmt);
-    (void)vprintf(fmt, ap);
+    (void)vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    printf("\n");
+    for (char *c = text; *c; c++) /* a point is one line */
+        if (*c == '\n' || *c == '\r') *c = ' ';
+    printf("%sok %u - %s\n", good ? "" : "not ", tap_state.n_done, text);
     if (!good) printf("#   failed at %s:%d\n", file, line);
     return good;
 }
