@@ -32,6 +32,10 @@ struct sm_memory_watch *sm_memory_watch_new(void)
 
 void sm_memory_watch_look(struct sm_memory_watch *w, struct sm_memory *out)
 {
+    if (!w) {
+        sm_memory_probe(out);
+        return;
+    }
     if (sm_now_ns() - w->found_ns > FIND_EVERY_NS) {
         sm_memory_files_close(&w->files);
         sm_memory_files_open(&w->files, "", true);

@@ -319,20 +319,24 @@ struct self {
     uint64_t rss, peak, rss_file;
 };
 
-/* From /proc/self/statm, pages: size, resident, shared (files); a quarter of the other's time. */
+/* Bytes of a word that counts pages. */
+static uint64_t page_bytes(const char *w)
+{
+    const uint64_t n = w ? number(w) : NONE, page = sm_page_bytes();
+    return n > NONE / page ? NONE : n * page;
+}
+
+/* From /proc/self/statm, pages: size, resident, of it shared (files and shared memory); a quarter
+ * of the other's time. */
 static struct self read_statm(int fd)
 {
     struct self v = {NONE, NONE, NONE};
     struct lines l;
     char line[128], *at = line;
     if (!lines_start(&l, fd) || !lines_next(&l, line, sizeof line)) return v;
-    const uint64_t page = sm_page_bytes();
     const char *size = word(&at), *resident = size ? word(&at) : NULL;
-    const char *shared = resident ? word(&at) : NULL;
-    uint64_t n = resident ? number(resident) : NONE;
-    if (n != NONE && !__builtin_mul_overflow(n, page, &n)) v.rss = n;
-    n = shared ? number(shared) : NONE;
-    if (n != NONE && !__builtin_mul_overflow(n, page, &n)) v.rss_file = n;
+    v.rss = page_bytes(resident);
+    v.rss_file = page_bytes(resident ? word(&at) : NULL);
     return v;
 }
 
@@ -377,7 +381,7 @@ void sm_memory_files_look(const struct sm_memory_files *f, struct sm_memory *out
     if (available == NONE) /* kernels before 3.14 */
         available = or_zero(m.free) + or_zero(m.cached) / 2 + or_zero(m.buffers) / 2;
     available = less(available, or_zero(self.rss_file)); /* counted as free, but we need them */
-    for (unsigned i = 0; i < f->n_groups; i++) take_group(&f->group[i], or_zero(m.total), &room);
+    for (unsigned i = 0; i < f->n_groups; i++) take_group(&f->group[i], m.total, &room);
 
     out->total_bytes = or_zero(m.total);
     out->available_bytes = minimum(available, room.bytes);

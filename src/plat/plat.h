@@ -99,7 +99,8 @@ struct sm_memory {
 void sm_memory_probe(struct sm_memory *out);
 
 /* The same for one who looks many times a second, in a tenth of the time: the files stay open.
- * Where they are is found out again every ten seconds. peak_rss_bytes is 0. NULL: no memory. */
+ * Where they are is found out again every ten seconds. peak_rss_bytes is 0. NULL: there was no
+ * memory for it, and each look is a probe. */
 struct sm_memory_watch;
 struct sm_memory_watch *sm_memory_watch_new(void);
 void sm_memory_watch_look(struct sm_memory_watch *w, struct sm_memory *out);

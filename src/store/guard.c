@@ -9,8 +9,8 @@
 
 #define LOOK_EVERY_NS 100000000u
 #define LOOK_SOON_NS 20000000u
-#define LOOK_COST 50u   /* times what a look took must pass before the next */
-#define SOON 4          /* reserves: with less than so many left it looks soon */
+#define LOOK_COST 50u /* times what a look took must pass before the next */
+#define SOON 4        /* reserves: with less than so many left it looks soon */
 /* at the floor: so many looks in a row below a quarter of the reserve, or two at which it falls to
  * nothing */
 #define LAST_LOOKS 5u
@@ -20,18 +20,12 @@ static uint64_t clamp(uint64_t v, uint64_t least, uint64_t most)
     return v < least ? least : v > most ? most : v;
 }
 
-static void probe(struct sm_memory_watch *watch, struct sm_memory *out)
-{
-    if (watch) sm_memory_watch_look(watch, out);
-    else sm_memory_probe(out);
-}
-
 void sm_store_guard(struct sm_store *s, uint64_t reserve_bytes, uint32_t floor)
 {
     sm_memory_watch_free(s->guard.watch);
     s->guard = (struct sm_guard){.reserve_bytes = (int64_t)reserve_bytes, .left_bytes = INT64_MIN,
                                  .floor = floor < 2 ? 2 : floor, .watch = sm_memory_watch_new(),
-                                 .probe = probe};
+                                 .probe = sm_memory_watch_look};
 }
 
 /* Take one slot from the pool: an empty one, else that of the coldest expert. Under sched.mu. */

@@ -7,7 +7,8 @@
 #include <string.h>
 
 #define FILE_BYTES 512u   /* generous bounds of what an open file (its path aside) */
-#define THREAD_BYTES 128u /* and a thread object hold */
+#define THREAD_BYTES 128u /* and a thread object hold, */
+#define WATCH_BYTES 512u  /* and the guard's view of the system's memory */
 
 /* ---- the source of a pack -------------------------------------------------------------------- */
 
@@ -404,7 +405,8 @@ void sm_store_sizes(const struct sm_store *s, unsigned n_readers, struct sm_stor
     out->resident_bytes = sm_round_up64(s->resident_bytes, sm_page_bytes());
     out->table_bytes = sizeof *s + s->n_weights * sizeof(struct sm_weight_node) +
                        s->n_resident * sizeof(struct sm_weight_node *) +
-                       s->cap_pools * sizeof *s->pool + SM_READERS_MAX * THREAD_BYTES;
+                       s->cap_pools * sizeof *s->pool + SM_READERS_MAX * THREAD_BYTES +
+                       WATCH_BYTES;
     for (size_t i = 0; i < s->n_files; i++)
         out->table_bytes += FILE_BYTES + strlen(sm_file_path(s->file[i])) + sizeof *s->file;
     for (size_t i = 0; s->source && i < s->n_sources; i++)

@@ -224,6 +224,10 @@ static void test_often(void)
                m.rss_bytes == 700 * sm_page_bytes(),
            "then: margin %lld, rss %llu", (long long)m.margin_bytes,
            (unsigned long long)m.rss_bytes);
+    put("proc/meminfo", "MemAvailable: 1024000 kB\n");
+    sm_memory_files_look(&f, &m);
+    TAP_OK(m.limit_bytes == 100 * MIB && m.margin_bytes == (int64_t)(13 * MIB),
+           "a group has its limit also when the machine's memory is not known");
     sm_memory_files_close(&f);
     put("proc/self/statm", "9000\n");
     sm_memory_files_open(&f, root, true);
