@@ -238,18 +238,19 @@ static smol_status read_all(struct sm_store *s, const struct sm_store_plan *plan
     struct sm_sched *q = &s->sched;
     struct sm_bulk *b = &q->bulk;
     smol_status own = SMOL_OK; /* of this thread */
-    bool more = true;
+    bool more = true, reading = true;
     (void)pthread_mutex_lock(&q->mu);
     b->active = true;
     (void)pthread_cond_broadcast(&q->work);
-    while ((own == SMOL_OK && more && !b->stop) || !bulk_exhausted(s) || b->n_flying) {
+    while (more || reading) {
         const uint64_t done = b->bytes_done;
         (void)pthread_mutex_unlock(&q->mu);
         if (own == SMOL_OK) own = meanwhile(s, plan, done, &more, err);
         (void)pthread_mutex_lock(&q->mu);
         if (own != SMOL_OK) b->stop = true;
-        const bool reading = !bulk_exhausted(s) || b->n_flying;
-        if (reading && (own != SMOL_OK || !more)) wait_a_moment(q);
+        more = more && !b->stop;
+        reading = !bulk_exhausted(s) || b->n_flying;
+        if (reading && !more) wait_a_moment(q);
     }
     b->active = false;
     s->guard.goal_bytes = 0;
