@@ -240,8 +240,7 @@ static int measure(struct bench *b)
     sm_model_notes(o, b->model);
     if (smol_model_plan(b->model)->ctx < b->n_room)
         return sm_complain(SM_EXIT_FAILED,
-                           "the model's context of %u tokens is below the %zu of the "
-                           "deepest test",
+                           "the model's context of %u tokens is below the %zu of the deepest test",
                            smol_model_plan(b->model)->ctx, b->n_room);
     if (smol_session_new(&b->session, b->model, &b->err) != SMOL_OK) return sm_report(&b->err);
     if (!o->json) printf("test   tokens    depth   tokens/s\n");

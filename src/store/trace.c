@@ -128,8 +128,7 @@ static smol_status read_shape(struct cursor *c, smol_error *err)
         s->n_expert > SM_TRACE_EXPERTS || s->n_used < 1 || s->n_used > 64 ||
         s->n_used > s->n_expert || !groups)
         return SM_FAIL_AT(err, FORMAT, 8,
-                          "%u layers of %u experts, %u used, %u of %u groups: no such "
-                          "model",
+                          "%u layers of %u experts, %u used, %u of %u groups: no such model",
                           (unsigned)s->n_layers, (unsigned)s->n_expert, (unsigned)s->n_used,
                           (unsigned)s->n_group_used, (unsigned)s->n_group);
     c->at = HEADER_BYTES + (size_t)s->n_layers * s->n_expert * sizeof(float);

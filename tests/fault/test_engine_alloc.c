@@ -188,8 +188,7 @@ static void check_sampler(void)
             if (sampler->breakers) held += sm_dry_breakers_memory(sampler->breakers);
         }
         TAP_OK(held > 0 && held == planned,
-               "a sampler that looks back %d tokens holds %d bytes, %d "
-               "are planned %s",
+               "a sampler that looks back %d tokens holds %d bytes, %d are planned %s",
                (int)windows[i], (int)held, (int)planned, err.msg);
         smol_sampler_free(sampler);
         smol_model_free(m);

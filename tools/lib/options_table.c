@@ -123,8 +123,7 @@ const struct sm_option sm_option_table[] = {
     {"route-drop", 0, SM_OPTION_PAIR, SM_CMD_COMPUTE | SM_CMD_SIMULATE, AT(route_drop), 0, 1, 0,
      "S[,J]", NULL, NULL, false,
      "leave a missing expert behind the J best out when its share of the weights is below S "
-     "(changes "
-     "the answer)"},
+     "(changes the answer)"},
     NUMBER("experts-used", 0, SM_OPTION_COUNT, PLANNED, experts_used, 1, 64, 0, "N", "the model's",
            false, "experts per token, fewer than the model's (changes the answer)"),
     FLAG("ctx-shift", 0, SM_CMD_CHAT, ctx_shift, false,
