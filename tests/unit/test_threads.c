@@ -56,7 +56,8 @@ static void job_meeting(void *arg, unsigned worker, unsigned n)
     atomic_fetch_add(&s->ran[worker], 1);
 }
 
-/* Jobs until all n workers have been in one; with more workers than cores they take turns. */
+/* Jobs until all n workers have been in one. With more workers than cores they take turns: all are
+ * asleep between two jobs, and those who have slept longest are woken (who spins would be next). */
 static bool all_have_run(struct shared *s, sm_job_fn fn, unsigned n, unsigned meet)
 {
     unsigned seen = 0;
@@ -68,6 +69,7 @@ static bool all_have_run(struct shared *s, sm_job_fn fn, unsigned n, unsigned me
         sm_pool_run(s->pool, job_meeting, s);
         if (atomic_load(&s->arrived) < meet) return false;
         for (seen = 0; seen < n && atomic_load(&s->ran[seen]); seen++) continue;
+        if (seen < n) sm_sleep_ns(300000);
     }
     return seen == n;
 }
