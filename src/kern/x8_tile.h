@@ -25,6 +25,13 @@ SM_INLINE struct act_row act_row(const struct sm_acts *x, size_t tok)
     return (struct act_row){x->q + tok * n, x->d + tok * (n / x->block), x->s + tok * (n / 16)};
 }
 
+/* Ask for the cache lines of `bytes` bytes, `ahead` of w; they need not exist. */
+SM_INLINE void fetch_block(const uint8_t *w, size_t ahead, const int bytes)
+{
+    SM_UNROLL for (int i = 0; i < bytes; i += 64)
+        __builtin_prefetch((const void *)((uintptr_t)w + ahead + (unsigned)i), 0, 3);
+}
+
 /* Most tokens that share one unpacking of the weights. */
 #define SM_TOK_MAX 8
 
@@ -73,6 +80,13 @@ SM_INLINE struct act_row act_row(const struct sm_acts *x, size_t tok)
     X(IQ2_S, sm_mul_iq2s_q8k_##isa) X(IQ3_XXS, sm_mul_iq3xxs_q8k_##isa)                            \
     X(IQ3_S, sm_mul_iq3s_q8k_##isa) X(IQ1_S, sm_mul_iq1s_q8k_##isa)                                \
     X(IQ1_M, sm_mul_iq1m_q8k_##isa)
+/* Defines the kernel `name`: sm_<name>_avx2 for one token, sm_<name>_<isa> for more. */
+#define SM_ONE_BY_AVX2(name, isa)                                                                  \
+    SM_MUL_X8_DECL(sm_##name##_avx2);                                                              \
+    static SM_MUL_X8_DECL(name)                                                                    \
+    {                                                                                              \
+        (x->n_tok == 1 ? sm_##name##_avx2 : sm_##name##_##isa)(y, ldy, w, n_groups, x);            \
+    }
 #define SM_NAME_DECL(id, name) SM_MUL_X8_DECL(name);
 #define SM_NAME_FILL(id, name) k->mul_x8[SM_##id] = name;
 

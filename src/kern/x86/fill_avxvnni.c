@@ -4,20 +4,17 @@
 
 #ifdef SM_HAVE_AVXVNNI
 
-/* One token alone is faster by VPMADDUBSW here, by a tenth on a Zen 5 (docs/experiments.md). */
-#define ONE_BY_AVX2(name)                                                                          \
-    SM_MUL_X8_DECL(sm_##name##_avx2);                                                              \
-    static SM_MUL_X8_DECL(name)                                                                    \
-    {                                                                                              \
-        (x->n_tok == 1 ? sm_##name##_avx2 : sm_##name##_avxvnni)(y, ldy, w, n_groups, x);          \
-    }
-ONE_BY_AVX2(mul_q2k_q8k)
-ONE_BY_AVX2(mul_q20_q8)
+/* One token alone is faster by VPMADDUBSW here, by a tenth on a Zen 5, and Q6_K comes from memory
+ * at 106 instead of 79 % of its speed (docs/experiments.md). */
+SM_ONE_BY_AVX2(mul_q2k_q8k, avxvnni)
+SM_ONE_BY_AVX2(mul_q6k_q8k, avxvnni)
+SM_ONE_BY_AVX2(mul_q20_q8, avxvnni)
 
 bool sm_kern_fill_avxvnni(struct sm_kern *k)
 {
     SM_TILE_FORMATS(SM_NAME_FILL, avxvnni)
     k->mul_x8[SM_Q2_K] = mul_q2k_q8k;
+    k->mul_x8[SM_Q6_K] = mul_q6k_q8k;
     k->mul_x8[SM_Q2_0] = mul_q20_q8;
     return true;
 }

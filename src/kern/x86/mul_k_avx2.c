@@ -296,6 +296,8 @@ SM_INLINE void group_q6k(float *y, size_t ldy, const uint8_t *w, const struct sm
     }
     for (size_t b = 0; b < n_blocks; b++, w += 210 * 8) {
         __m256i sub[4], sum[SM_TOK_MAX];
+        /* its fields lie 1 KiB apart, which hardware does not foresee */
+        if (n_tok == 1) fetch_block(w, 2 * 210 * 8, 210 * 8);
         SM_UNROLL for (int i = 0; i < 4; i++) sub[i] = loadu(w + 16 + 32 * i);
         for (int t = 0; t < n_tok; t++) sum[t] = _mm256_setzero_si256();
         for (int h = 0; h < 2; h++) {
