@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Matrix products and other work on rows, split over the thread pool. Work is claimed from one
- * atomic counter, so a worker that is interrupted delays only the piece it holds; which worker
- * computes a piece cannot change a bit, since no sum crosses a piece. */
+/* Matrix products and other work on rows, split over the thread pool. Work is claimed piece by
+ * piece from atomic counters, so a worker that is interrupted delays only the piece it holds; which
+ * worker computes a piece cannot change a bit, since no sum crosses a piece. */
 #include "graph/graph.h"
 #include "store/stream.h"
 
@@ -49,7 +49,10 @@ struct product_job {
     uint32_t rows[SM_MAX_PRODUCTS];      /* rows of a piece, a multiple of 8 */
     const struct sm_stream_item *streamed[SM_MAX_PRODUCTS]; /* NULL: in memory */
     uint32_t per_chunk;                  /* pieces of a streamed chunk */
-    atomic_uint next;
+    /* Each worker has a run of pieces to itself, which it reads in order as the caches expect, and
+     * then takes what others have left. One run where weights are streamed in the order of use. */
+    unsigned n_runs;
+    struct piece_run { _Alignas(SM_ALIGN) atomic_uint next; uint32_t end; } run[SM_POOL_MAX];
 };
 
 /* n rows from `row` on, which lie at `data`. */
@@ -94,14 +97,25 @@ static void run_piece(const struct product_job *j, unsigned i, uint32_t piece)
     run_rows(j, p, row, n, p->data + rows_before(p, row));
 }
 
+/* The next piece of a worker's run, or of the first one behind it that has any left; UINT32_MAX:
+ * none has. */
+static uint32_t claim(struct product_job *j, unsigned worker)
+{
+    for (unsigned k = 0; k < j->n_runs; k++) {
+        struct piece_run *r = &j->run[(worker + k) % j->n_runs];
+        if (atomic_load_explicit(&r->next, memory_order_relaxed) >= r->end) continue;
+        const uint32_t at = atomic_fetch_add_explicit(&r->next, 1, memory_order_relaxed);
+        if (at < r->end) return at;
+    }
+    return UINT32_MAX;
+}
+
 static void run_products(void *arg, unsigned worker, unsigned n_workers)
 {
     struct product_job *j = arg;
-    unsigned i = 0;
     (void)n_workers;
-    for (;;) {
-        const uint32_t at = atomic_fetch_add_explicit(&j->next, 1, memory_order_relaxed);
-        if (at >= j->first[j->n]) return;
+    for (uint32_t at; (at = claim(j, worker)) != UINT32_MAX;) {
+        unsigned i = 0;
         while (at >= j->first[i + 1]) i++;
         if (j->streamed[i]) run_streamed(j, i, at - j->first[i], worker);
         else run_piece(j, i, at - j->first[i]);
@@ -111,7 +125,7 @@ static void run_products(void *arg, unsigned worker, unsigned n_workers)
 /* Pieces of about equal work: some per worker, but none smaller than two groups of 8 rows. */
 static uint32_t piece_rows(uint64_t all_rows, unsigned n_workers, uint32_t n_out)
 {
-    uint64_t rows = all_rows / (n_workers * 6u);
+    uint64_t rows = all_rows / (n_workers * 8u);
     rows = rows < 16 ? 16 : rows > 512 ? 512 : rows & ~(uint64_t)15;
     return rows > n_out ? sm_pad8(n_out) : (uint32_t)rows;
 }
@@ -132,21 +146,36 @@ static uint32_t cut_product(struct product_job *j, unsigned i, uint64_t all_rows
     return (n_out + j->rows[i] - 1) / j->rows[i];
 }
 
+static bool any_streamed(const struct product_job *j)
+{
+    for (unsigned i = 0; i < j->n; i++)
+        if (j->streamed[i]) return true;
+    return false;
+}
+
 void sm_graph_products(struct sm_graph *g, const struct sm_product *p, unsigned n)
 {
     const unsigned n_workers = sm_pool_size(g->pool);
-    struct product_job j = {.kern = g->kern, .store = g->store, .p = p, .n = n,
-                            .per_chunk = n_workers == 1 ? 1 : 2 * n_workers};
+    struct product_job j; /* not emptied: most of it is runs */
     uint64_t all_rows = 0;
     uint32_t pieces = 0;
     assert(n <= SM_MAX_PRODUCTS);
+    j.kern = g->kern;
+    j.store = g->store;
+    j.p = p;
+    j.n = n;
+    j.per_chunk = n_workers == 1 ? 1 : 2 * n_workers;
     for (unsigned i = 0; i < n; i++) all_rows += p[i].n_out;
     for (unsigned i = 0; i < n; i++) {
         j.first[i] = pieces;
         pieces += cut_product(&j, i, all_rows, n_workers);
     }
     j.first[n] = pieces;
-    atomic_init(&j.next, 0);
+    j.n_runs = any_streamed(&j) ? 1 : n_workers;
+    for (unsigned w = 0; w < j.n_runs; w++) {
+        atomic_init(&j.run[w].next, (uint32_t)((uint64_t)pieces * w / j.n_runs));
+        j.run[w].end = (uint32_t)((uint64_t)pieces * (w + 1) / j.n_runs);
+    }
     if (n_workers == 1 || pieces == 1) run_products(&j, 0, 1);
     else sm_pool_run(g->pool, run_products, &j);
 }

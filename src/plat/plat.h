@@ -55,7 +55,9 @@ SM_NODISCARD smol_status sm_file_replace(const char *path, const void *data, siz
  * one to a core, when n is the number of allowed cores, and so is the caller (the thread that makes
  * the pool, until it frees it); with fewer threads they are kept on the n largest cores where cores
  * differ, and the caller's own mask is left alone. They spin briefly between jobs (not on a
- * single core), then sleep. With more threads than cores they take turns. n: 1 to 64, else ARG. */
+ * single core), then sleep. With more threads than cores they take turns. n: 1 to SM_POOL_MAX, else
+ * ARG. */
+#define SM_POOL_MAX 64u
 struct sm_pool;
 SM_NODISCARD smol_status sm_pool_new(struct sm_pool **out, unsigned n_threads, smol_error *err);
 void sm_pool_free(struct sm_pool *p);

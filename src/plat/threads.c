@@ -17,7 +17,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-#define MAX_WORKERS 64u
 /* Longer than the gaps between the steps of one layer (1-10 us) and than the wake of a sleeping
  * core (50-80 us in a virtual machine: sleeps would breed sleeps), shorter than any read. */
 #define SPIN_NS 100000u
@@ -40,7 +39,7 @@ struct worker {
 #define COUNT_MASK 0x7fu
 #define OPEN 0x80u
 #define NUMBER_SHIFT 8
-_Static_assert(MAX_WORKERS <= COUNT_MASK, "the count has seven bits");
+_Static_assert(SM_POOL_MAX <= COUNT_MASK, "the count has seven bits");
 
 struct sm_pool {
     struct gate job;  /* word: number of the last job that was given out */
@@ -56,7 +55,7 @@ struct sm_pool {
     pthread_t caller;
     unsigned n;
     unsigned n_started;
-    struct worker worker[MAX_WORKERS];
+    struct worker worker[SM_POOL_MAX];
 };
 
 static inline void relax(void)
@@ -84,7 +83,7 @@ static void gate_sleep(struct gate *g, unsigned old)
 static void gate_set(struct gate *g, unsigned value)
 {
     atomic_store(&g->word, value);
-    if (atomic_load(&g->sleepers)) sm_word_wake(&g->word, MAX_WORKERS);
+    if (atomic_load(&g->sleepers)) sm_word_wake(&g->word, SM_POOL_MAX);
 }
 
 /* Returns when the word is no longer `old`. */
@@ -161,9 +160,9 @@ smol_status sm_pool_new(struct sm_pool **out, unsigned n_threads, smol_error *er
 {
     smol_status st = SMOL_OK;
     *out = NULL;
-    if (n_threads < 1 || n_threads > MAX_WORKERS)
+    if (n_threads < 1 || n_threads > SM_POOL_MAX)
         return SM_FAIL(err, ARG, "%u threads asked for; 1 to %u are possible", n_threads,
-                       MAX_WORKERS);
+                       SM_POOL_MAX);
     struct sm_pool *p = sm_mem_new(sizeof *p);
     if (!p) return SM_FAIL(err, NOMEM, "no memory for %u threads", n_threads);
     sm_cpu_float_mode(); /* the caller is worker 0 */

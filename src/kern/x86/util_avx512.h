@@ -110,6 +110,13 @@ SM_INLINE void v_store(float *y, vf v, size_t n_groups)
     _mm512_mask_storeu_ps(y, n_groups > 1 ? 0xffff : 0xff, v);
 }
 
+/* The halves to two places; both: the high one too. */
+SM_INLINE void v_store2(float *lo, float *hi, vf v, bool both)
+{
+    _mm256_storeu_ps(lo, _mm512_castps512_ps256(v));
+    if (both) _mm256_storeu_ps(hi, _mm512_extractf32x8_ps(v, 1));
+}
+
 SM_TILE_FORMATS(SM_NAME_DECL, avx512)
 void sm_mul_rows_f32_avx512(float *y, size_t ldy, const void *w, size_t n_rows, size_t n_cols,
                             const float *x, size_t ldx, size_t n_tok);

@@ -82,6 +82,13 @@ SM_INLINE vi v_bytes(vi v, uint32_t sel)
     return _mm256_shuffle_epi8(v, _mm256_or_si256(lanes, _mm256_set1_epi32((int)sel)));
 }
 SM_INLINE vi v_lookup(vi table, vi index) { return _mm256_shuffle_epi8(table, index); }
+/* There is one group: the high place stays as it is. */
+SM_INLINE void v_store2(float *lo, float *hi, vf v, bool both)
+{
+    (void)hi;
+    (void)both;
+    _mm256_storeu_ps(lo, v);
+}
 SM_INLINE void v_store(float *y, vf v, size_t n_groups)
 {
     (void)n_groups;
