@@ -38,31 +38,43 @@ static inline float finish(__m256 lo, __m256 hi, const uint8_t *w, const float *
     return fold16(_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8));
 }
 
-/* n_r rows with n_t tokens. */
+struct sums { __m256 lo[4][2], hi[4][2]; };
+
+/* 16 columns of n_r rows with n_t tokens. */
+SM_INLINE void columns(struct sums *s, const uint8_t *w, size_t row, const float *x, size_t ldx,
+                       const int n_r, const int n_t, const enum kind kind)
+{
+    SM_UNROLL for (int r = 0; r < n_r; r++) {
+        const uint8_t *p = w + (size_t)r * row;
+        const __m256 w0 = load8(p, kind), w1 = load8(p + 8 * size_of(kind), kind);
+        SM_UNROLL for (int t = 0; t < n_t; t++) {
+            const float *a = x + (size_t)t * ldx;
+            s->lo[r][t] = _mm256_fmadd_ps(w0, _mm256_loadu_ps(a), s->lo[r][t]);
+            s->hi[r][t] = _mm256_fmadd_ps(w1, _mm256_loadu_ps(a + 8), s->hi[r][t]);
+        }
+    }
+}
+
+/* n_r rows with n_t tokens. A token alone waits for memory: whole cache lines of each row. */
 SM_INLINE void tile(float *y, size_t ldy, const uint8_t *w, size_t n, const float *x, size_t ldx,
                     const int n_r, const int n_t, const enum kind kind)
 {
-    const size_t size = size_of(kind), row = n * size;
-    __m256 lo[4][2], hi[4][2];
+    const size_t size = size_of(kind), row = n * size, step = n_t == 1 ? 64 : 16;
+    struct sums s;
     SM_UNROLL for (int r = 0; r < n_r; r++) {
-        SM_UNROLL for (int t = 0; t < n_t; t++) lo[r][t] = hi[r][t] = _mm256_setzero_ps();
+        SM_UNROLL for (int t = 0; t < n_t; t++) s.lo[r][t] = s.hi[r][t] = _mm256_setzero_ps();
     }
     size_t i = 0;
-    for (; i + 16 <= n; i += 16) {
-        SM_UNROLL for (int r = 0; r < n_r; r++) {
-            const uint8_t *p = w + (size_t)r * row + i * size;
-            const __m256 w0 = load8(p, kind), w1 = load8(p + 8 * size, kind);
-            SM_UNROLL for (int t = 0; t < n_t; t++) {
-                const float *a = x + (size_t)t * ldx + i;
-                lo[r][t] = _mm256_fmadd_ps(w0, _mm256_loadu_ps(a), lo[r][t]);
-                hi[r][t] = _mm256_fmadd_ps(w1, _mm256_loadu_ps(a + 8), hi[r][t]);
-            }
-        }
+    for (; i + step <= n; i += step) {
+        SM_UNROLL for (size_t k = i; k < i + step; k += 16)
+            columns(&s, w + k * size, row, x + k, ldx, n_r, n_t, kind);
     }
+    for (; step > 16 && i + 16 <= n; i += 16)
+        columns(&s, w + i * size, row, x + i, ldx, n_r, n_t, kind);
     SM_UNROLL for (int r = 0; r < n_r; r++) {
         SM_UNROLL for (int t = 0; t < n_t; t++)
             y[(size_t)t * ldy + (size_t)r] =
-                finish(lo[r][t], hi[r][t], w + (size_t)r * row + i * size,
+                finish(s.lo[r][t], s.hi[r][t], w + (size_t)r * row + i * size,
                        x + (size_t)t * ldx + i, n - i, kind);
     }
 }

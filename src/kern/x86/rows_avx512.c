@@ -28,25 +28,35 @@ SM_INLINE __m512 load_some(const uint8_t *w, __mmask16 live, const enum kind kin
                            : from_16(_mm256_maskz_loadu_epi16(live, w), kind);
 }
 
-/* n_r rows with n_t tokens. */
+/* 16 columns of n_r rows with n_t tokens. */
+SM_INLINE void columns(__m512 sum[N_ROWS][N_TOK], const uint8_t *w, size_t row, const float *x,
+                       size_t ldx, const int n_r, const int n_t, const enum kind kind)
+{
+    __m512 a[N_TOK];
+    SM_UNROLL for (int t = 0; t < n_t; t++) a[t] = _mm512_loadu_ps(x + (size_t)t * ldx);
+    SM_UNROLL for (int r = 0; r < n_r; r++) {
+        const __m512 v = load16(w + (size_t)r * row, kind);
+        SM_UNROLL for (int t = 0; t < n_t; t++) sum[r][t] = _mm512_fmadd_ps(v, a[t], sum[r][t]);
+    }
+}
+
+/* n_r rows with n_t tokens. A token alone waits for memory: whole cache lines of each row. */
 SM_INLINE void tile(float *y, size_t ldy, const uint8_t *w, size_t n, const float *x, size_t ldx,
                     const int n_r, const int n_t, const enum kind kind)
 {
     const size_t size = size_of(kind), row = n * size;
+    const size_t step = n_t == 1 ? 64 : 16;
     __m512 sum[N_ROWS][N_TOK];
     SM_UNROLL for (int r = 0; r < n_r; r++) {
         SM_UNROLL for (int t = 0; t < n_t; t++) sum[r][t] = _mm512_setzero_ps();
     }
     size_t i = 0;
-    for (; i + 16 <= n; i += 16) {
-        __m512 a[N_TOK];
-        SM_UNROLL for (int t = 0; t < n_t; t++) a[t] = _mm512_loadu_ps(x + (size_t)t * ldx + i);
-        SM_UNROLL for (int r = 0; r < n_r; r++) {
-            const __m512 v = load16(w + (size_t)r * row + i * size, kind);
-            SM_UNROLL for (int t = 0; t < n_t; t++)
-                sum[r][t] = _mm512_fmadd_ps(v, a[t], sum[r][t]);
-        }
+    for (; i + step <= n; i += step) {
+        SM_UNROLL for (size_t k = i; k < i + step; k += 16)
+            columns(sum, w + k * size, row, x + k, ldx, n_r, n_t, kind);
     }
+    for (; step > 16 && i + 16 <= n; i += 16)
+        columns(sum, w + i * size, row, x + i, ldx, n_r, n_t, kind);
     if (i < n) {
         const __mmask16 live = (__mmask16)((1u << (n - i)) - 1u);
         SM_UNROLL for (int t = 0; t < n_t; t++) {
