@@ -304,6 +304,7 @@ smol_status sm_moe_run(struct sm_graph *g, const struct sm_moe *m, struct sm_row
     sm_pager_begin(g->store, m->pool, n_tok > 1 ? g->touched : g->chosen, n_touched,
                    n_tok > 1 ? SM_ORDER_ASCENDING : SM_ORDER_ARRIVAL);
     if (n_tok == 1) sm_prefetch_routed(g, m->pool, g->chosen, n_touched);
+    else sm_prefetch_wave(g, m->pool, n_tok);
     if (m->has_shared) sm_ffn_run(g, &m->shared, in, y); /* computed while reads are under way */
     st = n_tok > 1 ? run_wave(g, m, in, n_touched, err) : run_token(g, m, in, n_touched, err);
     sm_pager_end(g->store);

@@ -5,6 +5,7 @@
 #include "store/trace.h"
 
 #include <assert.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #define ROUTER_TYPE SM_Q8_0
@@ -273,4 +274,62 @@ void sm_prefetch_routed(struct sm_graph *g, uint32_t pool, const uint16_t *ids, 
     learn(a, pool, ids, k);
     sm_pager_settle(g->store, pool);
     if (is_on(a)) predict(g, pool + 1, 0);
+}
+
+/* ---- several tokens -------------------------------------------------------------------------- */
+
+struct wave_job {
+    struct sm_graph *g;
+    uint32_t pool;
+    atomic_uchar *wanted; /* [n_expert] */
+};
+
+static void wave_norm(void *arg, uint32_t t, unsigned worker)
+{
+    const struct wave_job *j = arg;
+    const struct sm_prefetch *a = j->g->prefetch;
+    const size_t at = (size_t)t * sm_pad8(a->n_embd);
+    (void)worker;
+    (void)j->g->kern->rms_norm(j->g->picked.x + at, j->g->x + at, a->layer[j->pool].norm, a->n_embd,
+                               a->eps);
+}
+
+static void wave_choose(void *arg, uint32_t t, unsigned worker)
+{
+    const struct wave_job *j = arg;
+    const struct sm_moe *moe = j->g->prefetch->layer[j->pool].moe;
+    const struct sm_router *r = &moe->router;
+    const struct sm_route_view view = {sm_pager_held(j->g->store, j->pool),
+                                       sm_pager_range(j->g->store, j->pool)};
+    float *logits = j->g->router + (size_t)t * sm_pad8(r->n_expert);
+    uint16_t ids[SM_MAX_USED];
+    (void)worker;
+    if (moe->router_b) j->g->kern->add(logits, sm_floats_of(moe->router_b), r->n_expert);
+    const uint32_t n = sm_route_rank(j->g->kern, r, view, logits, ids, r->n_used);
+    for (uint32_t i = 0; i < n; i++)
+        atomic_store_explicit(&j->wanted[ids[i]], 1, memory_order_relaxed);
+}
+
+void sm_prefetch_wave(struct sm_graph *g, uint32_t pool, uint32_t n_tok)
+{
+    const struct sm_prefetch *a = g->prefetch;
+    const uint32_t next = pool + 1;
+    if (!a || !a->depth || pool >= a->n_layers) return;
+    sm_pager_settle(g->store, pool);
+    if (next >= a->n_layers || !a->layer[next].router || sm_pager_complete(g->store, next)) return;
+    const struct sm_prefetch_layer *l = &a->layer[next];
+    const uint32_t n_expert = l->moe->router.n_expert;
+    atomic_uchar wanted[SM_MAX_EXPERTS] = {0};
+    uint16_t ids[SM_MAX_EXPERTS];
+    unsigned n = 0;
+    struct sm_rows in = sm_rows_of(&g->picked, n_tok, a->n_embd);
+    struct wave_job j = {g, next, wanted};
+    sm_graph_for(g, n_tok, wave_norm, &j);
+    const struct sm_product p = sm_graph_product(g, ROUTER_TYPE, true, a->n_embd, n_expert,
+                                                 l->router, &in, g->router, sm_pad8(n_expert));
+    sm_graph_products(g, &p, 1);
+    sm_graph_for(g, n_tok, wave_choose, &j);
+    for (uint32_t e = 0; e < n_expert; e++)
+        if (wanted[e]) ids[n++] = (uint16_t)e;
+    (void)sm_pager_prefetch(g->store, next, ids, n, SM_PREFETCH_NEXT);
 }
