@@ -3,8 +3,8 @@
  *
  * When layer L has routed one token, 8-bit copies of the routers of layers L+1 … L+a see the same
  * residual under their own norm weight and choose as those layers really choose; before the first
- * layer the token's embedding stands in. What is missing is asked for as NEXT. Of several tokens the
- * next layer sees all, so that its first reads are under way while attention is computed. A
+ * layer the token's embedding stands in. What is missing is asked for as NEXT. Of several tokens
+ * the next layer sees all, so that its first reads are under way while attention is computed. A
  * prediction cannot touch an answer: it only moves reads.
  *
  * It adapts. For every distance and rank the share of missing candidates that were then used is
@@ -63,8 +63,8 @@ void sm_prefetch_init(struct sm_prefetch *a, uint32_t depth, uint32_t n_layers, 
 void sm_prefetch_add(struct sm_prefetch *a, uint32_t i, const struct sm_moe *moe,
                      const float *norm);
 
-/* Layer `pool` has chosen for n_tok tokens, whose residuals are in g->x, and its reads are under way:
- * the next layer's are asked for, in the order in which a wave takes them. Uses g->picked and
+/* Layer `pool` has chosen for n_tok tokens, whose residuals are in g->x, and its reads are under
+ * way: the next layer's are asked for, in the order in which a wave takes them. Uses g->picked and
  * g->router. */
 void sm_prefetch_wave(struct sm_graph *g, uint32_t pool, uint32_t n_tok);
 
