@@ -202,7 +202,7 @@ int sm_cmd_run(const struct sm_options *o, int argc, char **argv)
         code = sm_complain(SM_EXIT_FAILED, "cannot write the answer: %s", strerror(printer.error));
     else if (st != SMOL_OK) code = sm_report(&err);
     else print_summary(o, m, &out, seed);
-    if (st == SMOL_OK && out.reason == SMOL_CANCEL) code = SM_EXIT_INTERRUPTED;
+    if (sm_interrupted && st == SMOL_OK && out.reason == SMOL_CANCEL) code = SM_EXIT_INTERRUPTED;
     if (m && (st == SMOL_OK || st == SMOL_NOMEM) && !sm_write_stats(o, m) && code == SM_EXIT_DONE)
         code = SM_EXIT_FAILED;
     smol_model_free(m);
