@@ -15,6 +15,7 @@
 #define WORTH_MIN 0.4f
 /* tokens after which a distance that is not worth it is looked at again */
 #define LOOK_EVERY 16u
+#define NARROW_BUSY 0.6f  /* share of the time from which on speculation takes one reader */
 #define WATCH_EVERY 4u    /* tokens between looks at the flash */
 #define JUDGE_EVERY 32u   /* tokens between judgements of the whole */
 #define PAUSE_FIRST 128u
@@ -247,13 +248,15 @@ static bool is_on(const struct sm_prefetch *a)
     return a->depth != SM_PREFETCH_AUTO || a->n_tokens >= a->off_until;
 }
 
-/* Now and then: how busy the flash is, and whether looking ahead pays. */
-static void consider(struct sm_prefetch *a, const struct sm_store *s)
+/* Now and then: how busy the flash is, and whether looking ahead pays. What a flash that never rests
+ * reads ahead is read instead of something else, so one read at a time is all that may be wrong. */
+static void consider(struct sm_prefetch *a, struct sm_store *s)
 {
     struct sm_store_stats st;
     if (a->n_tokens % WATCH_EVERY) return;
     sm_store_stats(s, &st);
     watch_flash(a, &st);
+    sm_pager_narrow(s, a->busy > NARROW_BUSY);
     if (a->n_tokens % JUDGE_EVERY == 0) judge(a, s, &st);
 }
 

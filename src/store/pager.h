@@ -75,6 +75,8 @@ unsigned sm_pager_missing(struct sm_store *s, uint32_t pool, const uint16_t *ids
 /* The use that NEXT reads were made for has begun: those that it did not join were wrong. Reads
  * that nobody uses stop (those under way land unused), and nothing is kept for them. */
 void sm_pager_settle(struct sm_store *s, uint32_t pool);
+/* How many reads of speculation are under way at once: one, or all but one reader (at first). */
+void sm_pager_narrow(struct sm_store *s, bool narrow);
 /* Proved wrong: reads of these experts that nobody uses stop (those under way land unused). */
 void sm_pager_drop(struct sm_store *s, uint32_t pool, const uint16_t *ids, unsigned n);
 

@@ -107,6 +107,14 @@ void sm_pager_settle(struct sm_store *s, uint32_t pool)
     sm_sched_unlock(&s->sched);
 }
 
+void sm_pager_narrow(struct sm_store *s, bool narrow)
+{
+    struct sm_sched *q = &s->sched;
+    sm_sched_lock(q);
+    q->cap[SM_IO_NEXT] = narrow || q->n_readers == 1 ? 1 : q->n_readers - 1;
+    sm_sched_unlock(q);
+}
+
 void sm_pager_drop(struct sm_store *s, uint32_t pool, const uint16_t *ids, unsigned n)
 {
     assert(pool < s->n_pools);
