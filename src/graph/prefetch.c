@@ -248,8 +248,8 @@ static bool is_on(const struct sm_prefetch *a)
     return a->depth != SM_PREFETCH_AUTO || a->n_tokens >= a->off_until;
 }
 
-/* Now and then: how busy the flash is, and whether looking ahead pays. What a flash that never rests
- * reads ahead is read instead of something else, so one read at a time is all that may be wrong. */
+/* Now and then: how busy the flash is, and whether looking ahead pays. What a flash that never
+ * rests reads ahead is read instead of something else, so one read at a time may be wrong. */
 static void consider(struct sm_prefetch *a, struct sm_store *s)
 {
     struct sm_store_stats st;
