@@ -271,16 +271,36 @@ bool sm_path_same(const char *a, const char *b)
     return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
+/* The folder of a path, with a slash at its end; *n bytes from sm_mem_new, NULL: no memory. */
+static char *folder_of(const char *path, size_t *n)
+{
+    const char *slash = strrchr(path, '/');
+    const size_t used = slash ? (size_t)(slash - path) + 1 : 2;
+    char *folder = sm_mem_new(used + 1);
+    if (folder) memcpy(folder, slash ? path : "./", used);
+    *n = used + 1;
+    return folder;
+}
+
 uint64_t sm_path_room(const char *path)
 {
     struct statvfs v;
-    const char *slash = strrchr(path, '/');
-    const size_t n = slash ? (size_t)(slash - path) + 1 : 2;
-    char *folder = sm_mem_new(n + 1);
+    size_t n;
+    char *folder = folder_of(path, &n);
     uint64_t room = UINT64_MAX;
     if (!folder) return room;
-    memcpy(folder, slash ? path : "./", n);
     if (!statvfs(folder, &v)) room = (uint64_t)v.f_bavail * v.f_frsize;
-    sm_mem_free(folder, n + 1);
+    sm_mem_free(folder, n);
     return room;
+}
+
+bool sm_path_same_disk(const char *file, const char *path)
+{
+    struct stat x, y;
+    size_t n;
+    char *folder = folder_of(path, &n);
+    const bool apart =
+        folder && !stat(file, &x) && !stat(folder, &y) && x.st_dev != y.st_dev;
+    if (folder) sm_mem_free(folder, n);
+    return !apart;
 }

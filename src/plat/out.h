@@ -59,5 +59,7 @@ bool sm_path_exists(const char *path);
 bool sm_path_same(const char *a, const char *b);
 /* Bytes that the folder of a path has room for; UINT64_MAX when unknown. */
 uint64_t sm_path_room(const char *path);
+/* What the file gives back is room for `path` (which need not exist); true when unknown. */
+bool sm_path_same_disk(const char *file, const char *path);
 
 #endif

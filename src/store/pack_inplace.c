@@ -3,6 +3,7 @@
  * was read back from there, agrees with what was read from the source, and a record on the disk
  * says so.
  *
+ *   room for all that follows is looked for
  *   OUT without magic, the source's header inside   synced, read back
  *   journal                                         synced, folder synced
  *   magic of IN overwritten                         synced: from here on IN cannot be run
@@ -15,6 +16,8 @@
 #include "base/bits.h"
 #include "store/pack_int.h"
 
+#include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +25,10 @@
 /* Above max(IN, OUT) the disk holds: a group, OUT's header twice (its own and the source's), the
  * journal, blocks at the borders of holes. Together at most 48 MiB. */
 #define GROUP_ROOM ((uint64_t)40 << 20)
+/* On a disk with less room than such groups need they are smaller, down to this. */
+#define GROUP_LEAST ((uint64_t)1 << 20)
+/* What the file system keeps beside the bytes of files. */
+#define ROOM_SPARE ((uint64_t)512 << 10)
 
 /* ---- groups --------------------------------------------------------------------------------- */
 
@@ -46,24 +53,35 @@ static int by_place(const void *x, const void *y)
     return a->at < b->at ? -1 : a->at > b->at;
 }
 
-/* Give back what the units came from, neighbours together: only whole blocks can be freed. */
+/* What units [first, end) came from, neighbours joined: only whole blocks can be freed. r has room
+ * for end - first; returns how many there are. */
+static size_t source_ranges(const struct sm_inplace *p, size_t first, size_t end, struct range *r)
+{
+    const size_t n = end - first;
+    size_t used = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct sm_pack_span s = sm_pack_span_of(&p->j, first + i);
+        r[i] = (struct range){s.file, s.source_at, s.source_bytes};
+    }
+    qsort(r, n, sizeof *r, by_place);
+    for (size_t i = 0; i < n;) {
+        struct range all = r[i++];
+        while (i < n && r[i].file == all.file && r[i].at == all.at + all.bytes)
+            all.bytes += r[i++].bytes;
+        r[used++] = all;
+    }
+    return used;
+}
+
 static smol_status free_source(struct sm_inplace *p, size_t first, size_t end, smol_error *err)
 {
     const size_t n = end - first;
     struct range *r = sm_mem_new(n * sizeof *r);
     smol_status st = SMOL_OK;
     if (!r) return SM_FAIL(err, NOMEM, SM_INPLACE_NO_MEMORY);
-    for (size_t i = 0; i < n; i++) {
-        const struct sm_pack_span s = sm_pack_span_of(&p->j, first + i);
-        r[i] = (struct range){s.file, s.source_at, s.source_bytes};
-    }
-    qsort(r, n, sizeof *r, by_place);
-    for (size_t i = 0; i < n && st == SMOL_OK;) {
-        struct range all = r[i++];
-        while (i < n && r[i].file == all.file && r[i].at == all.at + all.bytes)
-            all.bytes += r[i++].bytes;
-        st = sm_out_punch(p->j.in.out[all.file], all.at, all.bytes, err);
-    }
+    const size_t used = source_ranges(p, first, end, r);
+    for (size_t i = 0; i < used && st == SMOL_OK; i++)
+        st = sm_out_punch(p->j.in.out[r[i].file], r[i].at, r[i].bytes, err);
     sm_mem_free(r, n * sizeof *r);
     return st;
 }
@@ -91,11 +109,71 @@ static smol_status move_all(struct sm_inplace *p, smol_error *err)
             for (size_t k = i; k < end; k++) j->done_bytes += sm_pack_span_of(j, k).source_bytes;
         } else {
             SM_TRY(move_group(p, i, end, err));
+            p->untouched = false; /* what is recorded may be freed */
             SM_TRY(sm_journal_add(&p->log, i, end, j->pack->sums, err));
         }
         SM_TRY(free_source(p, i, end, err));
     }
     return SMOL_OK;
+}
+
+/* ---- room ----------------------------------------------------------------------------------- */
+
+static uint64_t freed_by(const struct sm_inplace *p, size_t first, size_t end, struct range *r)
+{
+    const size_t n = source_ranges(p, first, end, r);
+    uint64_t sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t from = sm_round_up64(r[i].at, SM_IO_ALIGN);
+        const uint64_t to = (r[i].at + r[i].bytes) / SM_IO_ALIGN * SM_IO_ALIGN;
+        if (to > from) sum += to - from;
+    }
+    return sum;
+}
+
+/* The most that the files take beyond what IN takes now, with groups of p->group_bytes. frees: what
+ * IN gives back is room for OUT. r: as many as there are units. */
+static uint64_t room_needed(const struct sm_inplace *p, bool frees, struct range *r)
+{
+    const struct sm_pack_job *j = &p->j;
+    const uint64_t n = j->pack->n_sums;
+    uint64_t end_at = sm_round_up64(j->head_bytes, SM_IO_ALIGN);
+    uint64_t used = end_at + n * sizeof *j->pack->sums, freed = 0, most = 0;
+    for (size_t i = 0, end; i < n; i = end) {
+        end = i < j->n_raw_units ? j->n_raw_units : group_end(p, i);
+        for (size_t k = i; k < end; k++) {
+            const struct sm_pack_span s = sm_pack_span_of(j, k);
+            const uint64_t to = sm_round_up64(s.at + s.bytes, SM_IO_ALIGN);
+            const uint64_t at = s.at / SM_IO_ALIGN * SM_IO_ALIGN, from = at > end_at ? at : end_at;
+            if (to <= from) continue;
+            used += to - from;
+            end_at = to;
+        }
+        used += 3 * sizeof(uint64_t); /* of the record */
+        if (used > freed && used - freed > most) most = used - freed;
+        if (frees && i >= j->n_raw_units) freed += freed_by(p, i, end, r);
+    }
+    return most + ROOM_SPARE;
+}
+
+/* Groups as large as there is room for; IO: there is none even for small ones. */
+static smol_status fit_groups(struct sm_inplace *p, const char *out, smol_error *err)
+{
+    const size_t n = p->j.pack->n_sums;
+    const uint64_t room = sm_path_room(out);
+    const bool frees = sm_path_same_disk(p->in_path[0], out);
+    struct range *r = sm_mem_new(n * sizeof *r);
+    if (!r) return SM_FAIL(err, NOMEM, SM_INPLACE_NO_MEMORY);
+    uint64_t need = room_needed(p, frees, r);
+    while (need > room && p->group_bytes / 2 >= GROUP_LEAST) {
+        p->group_bytes /= 2;
+        need = room_needed(p, frees, r);
+    }
+    sm_mem_free(r, n * sizeof *r);
+    if (need <= room) return SMOL_OK;
+    return SM_FAIL(err, IO, "%s needs room for %.1f MiB and the folder of the pack has %.1f MiB: "
+                   "nothing was changed", frees ? "packing in place" : "a pack on another disk",
+                   (double)(need + (1 << 20) / 10) / (1 << 20), (double)room / (1 << 20));
 }
 
 /* ---- beginning and end ---------------------------------------------------------------------- */
@@ -139,6 +217,7 @@ static smol_status begin_files(struct sm_inplace *p, const char *out, smol_error
     struct sm_pack_job *j = &p->j;
     bool can = false;
     SM_TRY(sm_inplace_clear_old(p, out, err));
+    SM_TRY(fit_groups(p, out, err));
     SM_TRY(sm_out_open(&j->out, out, SM_OUT_NEW, true, err));
     SM_TRY(sm_out_write(j->out, 0, SM_PACK_UNFINISHED, 4, err));
     SM_TRY(sm_out_sync(j->out, err)); /* what is there is ours from its first byte on */
@@ -167,6 +246,17 @@ smol_status sm_inplace_mark_sources(struct sm_inplace *p, smol_error *err)
     return SMOL_OK;
 }
 
+/* Nothing was freed: IN is a model again, and what there is of OUT is worth nothing. A cut on the
+ * way leaves a source that is marked, whose pack goes on, or one that is whole. */
+static void unmark_sources(struct sm_inplace *p)
+{
+    for (size_t i = 0; i < p->j.in.n; i++)
+        if (sm_out_write(p->j.in.out[i], 0, "GGUF", 4, NULL) != SMOL_OK ||
+            sm_out_sync(p->j.in.out[i], NULL) != SMOL_OK)
+            return;
+    p->begun = false;
+}
+
 static smol_status begin(struct sm_inplace *p, const char *in, const char *out, smol_error *err)
 {
     struct sm_gguf *g = NULL;
@@ -189,6 +279,7 @@ static smol_status begin(struct sm_inplace *p, const char *in, const char *out, 
     const uint64_t room = 2 * head_bytes < GROUP_ROOM ? GROUP_ROOM - 2 * head_bytes : 1;
     if (p->group_bytes > room) p->group_bytes = room;
     SM_TRY_OUT(st, begin_files(p, out, err));
+    p->untouched = true;
     SM_TRY_OUT(st, sm_inplace_mark_sources(p, err));
 out:
     sm_gguf_free(g);
@@ -265,6 +356,15 @@ static smol_status decide(struct sm_inplace *p, const char *in, const char *out,
     return begin(p, in, out, err); /* says what is wrong with IN */
 }
 
+/* Another sentence for a disk that became full on the way. */
+static void say_full(const char *out, smol_error *err)
+{
+    *err = (smol_error){0};
+    (void)SM_FAIL(err, IO, "%s: %s; nothing is lost, and the same command goes on when there is "
+                  "room", out, strerror(ENOSPC));
+    err->sys = ENOSPC;
+}
+
 smol_status sm_pack_in_place(const char *in, const char *out, const struct sm_pack_options *o,
                              struct sm_pack_report *report, smol_error *err)
 {
@@ -282,6 +382,8 @@ smol_status sm_pack_in_place(const char *in, const char *out, const struct sm_pa
     SM_TRY_OUT(st, finish(&p, out, err));
     sm_pack_fill_report(&p.j, report);
 out:
+    if (st == SMOL_IO && p.untouched) unmark_sources(&p);
+    if (st == SMOL_IO && p.begun && err && err->sys == ENOSPC) say_full(out, err);
     if (st != SMOL_OK && !p.begun && p.j.out) { /* IN is whole: leave nothing behind */
         sm_path_drop(out);
         if (p.log.out) sm_path_drop(p.log_path);

@@ -195,7 +195,7 @@ static void failing_disk(bool in_place)
     (void)snprintf(in, sizeof in, "%s/in.gguf", folder);
     (void)snprintf(out, sizeof out, "%s/out.gguf", folder);
     (void)mkdir(folder, 0777);
-    unsigned n = 0, n_good = 0, n_clean = 0;
+    unsigned n = 0, n_good = 0, n_clean = 0, n_back = 0;
     const uint64_t step = tap_effort() ? 1 : 4;
     for (uint64_t k = 1; k < 60; k += k < 12 ? step : 7 * step) {
         for (int sync = 0; sync < 2; sync++) {
@@ -211,6 +211,10 @@ static void failing_disk(bool in_place)
             else printf("# %s\n", err.msg);
             /* what was whole is whole, or the same call goes on */
             const bool whole = files_same(in, path);
+            if (st != SMOL_OK && !sync && in_place) {
+                n_back += whole && access(out, F_OK) != 0;
+                if (!whole && !strstr(err.msg, "nothing is lost")) n_good--;
+            }
             disk_skip_syncs();
             if (st != SMOL_OK && whole && !in_place) n_clean += access(out, F_OK) != 0;
             else if (st != SMOL_OK) n_clean += pack_file(in, out, true, 60000, &err) == SMOL_OK;
@@ -222,6 +226,9 @@ static void failing_disk(bool in_place)
     }
     TAP_OK(n_good == n, "%s: %u full disks and failing syncs, each with its sentence (%u)",
            in_place ? "in place" : "beside", n, n_good);
+    if (in_place)
+        TAP_OK(4 * n_back > 3 * (n / 2), "full before anything was freed: all as before (%u)",
+               n_back);
     TAP_OK(n_clean == n, "%s: nothing was harmed (%u)", in_place ? "in place" : "beside", n_clean);
 }
 
