@@ -4,36 +4,96 @@
 #include "infer/engine_int.h"
 #include "store/learn.h"
 
-/* The list at `path` into per_1000 [n_pool * n_expert]; false: none, or not for this model. */
-static bool read_learned(const struct sm_engine *e, const char *path, float *per_1000,
-                         uint64_t *tokens, smol_error *err)
+enum found {
+    FOUND_NOTHING, /* that is worth keeping: a new list may be written */
+    FOUND_LIST,
+    FOUND_OTHER    /* a file that may be anything: it stays as it is */
+};
+
+/* uses per 1000 tokens [the larger of n_layers and n_pools][n_expert]; of its own it has n_layers */
+struct list {
+    float *uses;
+    size_t bytes;
+    uint32_t n_layers;
+    uint64_t tokens;
+};
+
+static void free_list(struct list *l)
+{
+    if (l->uses) sm_mem_free(l->uses, l->bytes);
+    l->uses = NULL;
+}
+
+static enum found take_list(const struct sm_engine *e, const char *text, size_t n, struct list *l,
+                            smol_error *err)
+{
+    const uint32_t n_pools = sm_store_n_pools(e->store);
+    uint32_t n_expert = e->model->hp.n_expert;
+    if (!sm_learn_is_list(text, n)) {
+        (void)SM_FAIL(err, FORMAT, "not a list of learned experts");
+        return FOUND_OTHER;
+    }
+    if (!sm_learn_shape(text, n, &l->n_layers, &n_expert)) {
+        (void)SM_FAIL(err, FORMAT, "the list is broken");
+        return FOUND_NOTHING;
+    }
+    if (n_expert != e->model->hp.n_expert) return FOUND_NOTHING; /* another model was here */
+    l->bytes = (size_t)(l->n_layers > n_pools ? l->n_layers : n_pools) * n_expert * sizeof(float);
+    l->uses = sm_mem_new(l->bytes);
+    if (!l->uses) return FOUND_OTHER;
+    if (sm_learn_parse(text, n, l->n_layers, n_expert, l->uses, &l->tokens, err) == SMOL_OK)
+        return FOUND_LIST;
+    free_list(l);
+    return FOUND_NOTHING;
+}
+
+/* What is at `path`. l: to be freed when it is a list. */
+static enum found find_list(const struct sm_engine *e, const char *path, struct list *l,
+                            smol_error *err)
 {
     struct sm_file *f = NULL;
-    char *text = NULL;
-    bool good = false;
-    if (sm_file_open(&f, path, false, NULL) != SMOL_OK) return false;
-    const uint64_t n = sm_file_size(f);
-    if (n > 0 && n <= SM_LEARN_BYTES_MAX) text = sm_mem_new((size_t)n);
-    if (text && sm_file_read(f, 0, text, (size_t)n, err) == SMOL_OK)
-        good = sm_learn_parse(text, (size_t)n, sm_store_n_pools(e->store), e->model->hp.n_expert,
-                              per_1000, tokens, err) == SMOL_OK;
-    sm_mem_free(text, (size_t)n);
+    enum found found = FOUND_OTHER;
+    if (sm_file_open(&f, path, false, NULL) != SMOL_OK) return FOUND_NOTHING;
+    const uint64_t all = sm_file_size(f);
+    const size_t n = (size_t)(all <= SM_LEARN_BYTES_MAX ? all : 64);
+    char *text = n ? sm_mem_new(n) : NULL;
+    if (!n) found = FOUND_NOTHING;
+    else if (text && sm_file_read(f, 0, text, n, err) == SMOL_OK)
+        found = take_list(e, text, n, l, err);
+    if (text) sm_mem_free(text, n);
     sm_file_close(f);
-    return good;
+    return found;
+}
+
+/* Layers that the list does not have: all experts of them alike, as many uses as in the others. */
+static void copy_uses(const struct list *l, float *to, uint32_t n_pools, uint32_t n_expert)
+{
+    const size_t all = (size_t)n_pools * n_expert, have = (size_t)l->n_layers * n_expert;
+    double sum = 0;
+    for (size_t i = 0; i < have; i++) sum += (double)l->uses[i];
+    for (size_t i = 0; i < all; i++)
+        to[i] = i < have ? l->uses[i] : (float)(have ? sum / (double)have : 0);
 }
 
 smol_status sm_engine_read_learned(struct sm_engine *e, const char *path, smol_error *err)
 {
-    const size_t n = (size_t)sm_store_n_pools(e->store) * e->model->hp.n_expert;
+    const uint32_t n_pools = sm_store_n_pools(e->store), n_expert = e->model->hp.n_expert;
+    const size_t n = (size_t)n_pools * n_expert;
     smol_error why = {0};
-    uint64_t tokens = 0;
+    struct list l = {0};
     if (!path || !n) return SMOL_OK;
-    e->learned = sm_mem_new(n * sizeof(float));
-    if (!e->learned) return SM_FAIL(err, NOMEM, "no memory for the list of experts");
-    if (read_learned(e, path, e->learned, &tokens, &why) && tokens) return SMOL_OK;
-    if (why.msg[0]) sm_log_note("%s is ignored: %s", path, why.msg);
-    sm_engine_drop_learned(e);
-    return SMOL_OK;
+    const enum found found = find_list(e, path, &l, &why);
+    if (why.msg[0])
+        sm_log_note("%s is ignored%s: %s", path,
+                    found == FOUND_OTHER ? " and stays as it is" : "", why.msg);
+    if (found != FOUND_LIST) return SMOL_OK;
+    if (l.tokens) {
+        e->learned = sm_mem_new(n * sizeof(float));
+        if (e->learned) copy_uses(&l, e->learned, n_pools, n_expert);
+    }
+    const bool short_of_memory = l.tokens && !e->learned;
+    free_list(&l);
+    return short_of_memory ? SM_FAIL(err, NOMEM, "no memory for the list of experts") : SMOL_OK;
 }
 
 void sm_engine_drop_learned(struct sm_engine *e)
@@ -80,25 +140,48 @@ smol_status sm_engine_warm(struct sm_engine *e, const smol_params *p, smol_error
     return st;
 }
 
-smol_status sm_engine_learn(const struct sm_engine *e, const char *path, smol_error *err)
+/* The list of earlier runs and this one, in l: new layers begin with this run. */
+static smol_status add_uses(const struct sm_engine *e, struct list *l, smol_error *err)
 {
     const uint32_t n_pools = sm_store_n_pools(e->store), n = e->model->hp.n_expert;
-    const size_t count = (size_t)n_pools * n;
-    uint64_t tokens = 0, now = 0;
-    smol_status st = SMOL_OK;
-    if (e->plan.experts_resident || !count) return SMOL_OK;
-    float *old = sm_mem_new(2 * count * sizeof *old), *uses = old ? old + count : NULL;
-    if (!old) return SM_FAIL(err, NOMEM, "no memory for the list of experts");
-    if (!read_learned(e, path, old, &tokens, NULL)) tokens = 0;
+    const size_t count = (size_t)n_pools * n, known = (size_t)l->n_layers * n;
+    uint64_t now = 0;
+    float *uses = sm_mem_new(count * sizeof *uses);
+    if (uses && !l->uses) {
+        l->bytes = count * sizeof *l->uses;
+        l->uses = sm_mem_new(l->bytes);
+    }
+    if (!uses || !l->uses) {
+        if (uses) sm_mem_free(uses, count * sizeof *uses);
+        return SM_FAIL(err, NOMEM, "no memory for the list of experts");
+    }
     for (uint32_t i = 0; i < n_pools; i++) now = sm_store_usage(e->store, i, uses + (size_t)i * n);
-    sm_learn_merge(old, &tokens, uses, now, count);
-    const size_t bytes = sm_learn_format(NULL, 0, n_pools, n, old, tokens);
-    char *text = sm_mem_new(bytes);
-    if (text) (void)sm_learn_format(text, bytes, n_pools, n, old, tokens);
-    st = text ? sm_file_replace(path, text, bytes, err)
-              : SM_FAIL(err, NOMEM, "no memory for a list");
-    sm_mem_free(text, bytes);
-    sm_mem_free(old, 2 * count * sizeof *old);
-    return st;
+    for (size_t i = known; i < count; i++) l->uses[i] = uses[i];
+    sm_learn_merge(l->uses, &l->tokens, uses, now, count);
+    if (l->n_layers < n_pools) l->n_layers = n_pools;
+    sm_mem_free(uses, count * sizeof *uses);
+    return SMOL_OK;
 }
 
+smol_status sm_engine_learn(const struct sm_engine *e, const char *path, smol_error *err)
+{
+    const uint32_t n = e->model->hp.n_expert;
+    struct list l = {0};
+    char *text = NULL;
+    size_t bytes = 0;
+    if (e->plan.experts_resident || !n || !sm_store_n_pools(e->store)) return SMOL_OK;
+    const enum found found = find_list(e, path, &l, NULL);
+    if (found == FOUND_OTHER) return SMOL_OK; /* said when it was to be read */
+    if (found == FOUND_NOTHING) l = (struct list){0};
+    smol_status st = add_uses(e, &l, err);
+    if (st == SMOL_OK) {
+        bytes = sm_learn_format(NULL, 0, l.n_layers, n, l.uses, l.tokens);
+        text = sm_mem_new(bytes);
+        if (text) (void)sm_learn_format(text, bytes, l.n_layers, n, l.uses, l.tokens);
+        st = text ? sm_file_replace(path, text, bytes, err)
+                  : SM_FAIL(err, NOMEM, "no memory for a list");
+    }
+    if (text) sm_mem_free(text, bytes);
+    free_list(&l);
+    return st;
+}

@@ -29,6 +29,24 @@ static bool read_number(struct reader *r, uint64_t most, char end, uint64_t *out
     return true;
 }
 
+bool sm_learn_is_list(const char *text, size_t n)
+{
+    struct reader r = {text, n, 0};
+    return at_word(&r, "smol-experts 1 ");
+}
+
+bool sm_learn_shape(const char *text, size_t n, uint32_t *n_layers, uint32_t *n_expert)
+{
+    struct reader r = {text, n, 0};
+    uint64_t layers = 0, experts = 0;
+    if (!at_word(&r, "smol-experts 1 ") || !read_number(&r, 1u << 20, ' ', &layers) ||
+        !read_number(&r, 1u << 20, ' ', &experts) || layers * experts > n / 2)
+        return false;
+    *n_layers = (uint32_t)layers;
+    *n_expert = (uint32_t)experts;
+    return true;
+}
+
 smol_status sm_learn_parse(const char *text, size_t n, uint32_t n_layers, uint32_t n_expert,
                            float *per_1000, uint64_t *tokens, smol_error *err)
 {
