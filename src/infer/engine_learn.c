@@ -10,7 +10,7 @@ enum found {
     FOUND_OTHER    /* a file that may be anything: it stays as it is */
 };
 
-/* uses per 1000 tokens [the larger of n_layers and n_pools][n_expert]; of its own it has n_layers */
+/* Uses per 1000 tokens [the larger of n_layers and n_pools][n_expert], n_layers from the file. */
 struct list {
     float *uses;
     size_t bytes;

@@ -69,8 +69,11 @@ smol_status sm_inplace_clear_old(struct sm_inplace *p, const char *out, smol_err
         SM_TRY(sm_out_open(&old, out, SM_OUT_KEPT, true, err)); /* nobody is writing it */
     }
     smol_status st = old ? check_owner(p, out, err) : SMOL_OK;
+    const bool log = sm_path_exists(p->log_path);
     if (st == SMOL_OK) st = sm_path_remove(out, err);
     if (st == SMOL_OK) st = sm_path_remove(p->log_path, err);
+    /* A journal that came back beside the new OUT would speak for it. */
+    if (st == SMOL_OK && log) st = sm_path_sync_folder(out, err);
     sm_out_close(old);
     return st;
 }
