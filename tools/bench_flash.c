@@ -267,7 +267,9 @@ static int measure(const struct sm_options *o, const char *path, const char *sho
     if (o->quiet) return SM_EXIT_DONE;
     if (kept) fprintf(stderr, "smol: kept in %s\n", name);
     else fprintf(stderr, "smol: note: the device profile is not kept: %s\n",
-                 name ? err.msg : "neither XDG_CACHE_HOME nor HOME names a folder");
+                 name ? err.msg
+                 : getenv("SMOL_CACHE") ? "SMOL_CACHE names no folder"
+                                        : "neither XDG_CACHE_HOME nor HOME names a folder");
     return SM_EXIT_DONE;
 }
 

@@ -105,7 +105,9 @@ static void print_man(FILE *f)
     fputs(".SH EXIT STATUS\n0 done, 1 failed, 2 wrong usage, 3 does not fit the memory, "
           "130 interrupted.\n"
           ".SH ENVIRONMENT\n.TP\n.B NO_COLOR\nno colour in progress bars.\n"
-          ".TP\n.B SMOL_CACHE\nfolder for the states of conversations; off keeps none "
+          ".TP\n.B SMOL_CACHE\nfolder for what is kept between runs: states of "
+          "conversations, the device profile of bench \\-\\-flash, lists of the experts of models "
+          "whose folder cannot be written; off keeps none "
           "(default: $XDG_CACHE_HOME/smol or ~/.cache/smol).\n",
           f);
 }

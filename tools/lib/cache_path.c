@@ -9,6 +9,12 @@
 bool sm_cache_folder(bool make, char *buf, size_t cap)
 {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    const char *named = getenv("SMOL_CACHE");
+    if (named) {
+        if (!strcmp(named, "off") || !sm_fits(snprintf(buf, cap, "%s", named), cap)) return false;
+        if (make) (void)mkdir(buf, 0700);
+        return true;
+    }
     const bool own = cache && *cache == '/'; /* a relative path is to be ignored */
     if (!own && (!home || *home != '/')) return false;
     if (!sm_fits(snprintf(buf, cap, "%s%s", own ? cache : home, own ? "" : "/.cache"), cap))

@@ -9,11 +9,10 @@
 /* snprintf wrote something, and all of it. */
 static inline bool sm_fits(int written, size_t cap) { return written > 0 && (size_t)written < cap; }
 
-/* $XDG_CACHE_HOME/smol, or ~/.cache/smol; as sm_cache_path. */
+/* SMOL_CACHE, else $XDG_CACHE_HOME/smol, else ~/.cache/smol; as sm_cache_path. */
 bool sm_cache_folder(bool make, char *buf, size_t cap);
-/* $XDG_CACHE_HOME/smol/NAME, or ~/.cache/smol/NAME. False when the environment names no folder or
- * the path does not fit. `make`: the folder is made where it is missing, as far as that is allowed.
- */
+/* NAME in that folder. False when the environment names no folder, SMOL_CACHE is "off" or the path
+ * does not fit. `make`: the folder is made where it is missing, as far as that is allowed. */
 bool sm_cache_path(const char *name, bool make, char *buf, size_t cap);
 /* The device profile that `smol bench --flash` writes and models are opened with; NULL: no place
  * for one. Static. */

@@ -7,8 +7,8 @@
 #include <stddef.h>
 
 /* MODEL.experts beside the model when that can be written, else a name made of the model's full
- * path in the cache folder ($XDG_CACHE_HOME/smol or ~/.cache/smol, made when it is missing). False:
- * neither is possible, or buf is too small. */
+ * path in the cache folder (sm_cache_folder, made when it is missing). False: neither is possible,
+ * or buf is too small. */
 bool sm_learn_path(const char *model, char *buf, size_t n);
 
 #endif
