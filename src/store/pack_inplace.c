@@ -164,11 +164,13 @@ static smol_status fit_groups(struct sm_inplace *p, const char *out, smol_error 
     const bool frees = sm_path_same_disk(p->in_path[0], out);
     struct range *r = sm_mem_new(n * sizeof *r);
     if (!r) return SM_FAIL(err, NOMEM, SM_INPLACE_NO_MEMORY);
-    uint64_t need = room_needed(p, frees, r);
+    uint64_t need = room_needed(p, frees, r), best = p->group_bytes, least = need;
     while (need > room && p->group_bytes / 2 >= GROUP_LEAST) {
         p->group_bytes /= 2;
-        need = room_needed(p, frees, r);
+        need = room_needed(p, frees, r); /* more groups leave more blocks at their borders */
+        if (need < least) least = need, best = p->group_bytes;
     }
+    if (need > room) need = least, p->group_bytes = best;
     sm_mem_free(r, n * sizeof *r);
     if (need <= room) return SMOL_OK;
     return SM_FAIL(err, IO, "%s needs room for %.1f MiB and the folder of the pack has %.1f MiB: "
