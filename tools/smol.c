@@ -181,6 +181,7 @@ static int run_command(const struct sm_command *c, int argc, char **argv)
                            "--raw and --system exclude each other: the system message "
                            "is part of a chat template");
     if (!sm_outputs_spare_inputs(&options, n_args, argv + 1)) return SM_EXIT_USAGE;
+    if (!sm_outputs_writable(&options)) return SM_EXIT_FAILED;
     return c->run(&options, n_args, argv + 1);
 }
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 bool sm_output_is_model(const char *path)
 {
@@ -52,6 +53,43 @@ bool sm_output_write(const char *path, bool (*write)(FILE *f, const void *what),
     free(text);
     errno = sys;
     return written;
+}
+
+/* With errno. A file that is there may be replaced, unless it is written in its place. */
+static bool can_write(const char *path, bool in_place)
+{
+    const char *slash = strrchr(path, '/');
+    const size_t n = slash ? (size_t)(slash - path) + 1 : 0;
+    struct stat st;
+    char folder[4096] = "./";
+    const bool there = stat(path, &st) == 0;
+    if (!there && errno != ENOENT) return false;
+    if (there && S_ISDIR(st.st_mode)) {
+        errno = EISDIR;
+        return false;
+    }
+    if (there && access(path, W_OK) == 0) return true;
+    if (there && (in_place || !S_ISREG(st.st_mode))) return false;
+    if (n >= sizeof folder) return true; /* the write will say it */
+    if (n) {
+        memcpy(folder, path, n);
+        folder[n] = 0;
+    }
+    return access(folder, W_OK | X_OK) == 0;
+}
+
+bool sm_outputs_writable(const struct sm_options *o)
+{
+    const struct { const char *what, *path; bool in_place; } out[] = {
+        {"statistics", o->stats && !strcmp(o->stats, "-") ? NULL : o->stats, false},
+        {"trace", o->trace, true}};
+    for (size_t i = 0; i < sizeof out / sizeof *out; i++) {
+        if (!out[i].path || can_write(out[i].path, out[i].in_place)) continue;
+        (void)sm_complain(SM_EXIT_FAILED, "cannot write the %s to %s: %s", out[i].what,
+                          out[i].path, strerror(errno));
+        return false;
+    }
+    return true;
 }
 
 bool sm_outputs_spare_inputs(const struct sm_options *o, int n_args, char *const *args)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Files that a command is told to write: none may take the place of a model, or of what the same
- * command reads. */
+ * command reads, and one that cannot be written is told before the work. */
 #ifndef SM_TOOLS_OUTPUTS_H
 #define SM_TOOLS_OUTPUTS_H
 
@@ -13,6 +13,10 @@ bool sm_output_is_model(const char *path);
 /* False: --stats, --trace, --logits or --svg would write over a model or an input (args and files
  * of options); it has been said which. */
 bool sm_outputs_spare_inputs(const struct sm_options *o, int n_args, char *const *args);
+
+/* False: --stats or --trace cannot be written, as its folder or the file itself says; it has been
+ * said why. Nothing is made or changed: what only a write can find, a full disk, is found then. */
+bool sm_outputs_writable(const struct sm_options *o);
 
 /* A whole small file with what `write` puts of `what` (false: it could not): on a full disk what
  * was there stays, and nothing new is left. False, with errno: it could not be written. */
