@@ -154,6 +154,24 @@ static void greet(const struct sm_chat *c, const char *path)
            sm_chat_plain(c));
 }
 
+/* False: said. Better before a message is typed than after. */
+static bool has_template(struct sm_chat *c)
+{
+    const smol_vocab *v = smol_model_vocab(c->model);
+    const smol_message hello = {.role = "user", .content = "Hello", .n_bytes = 5};
+    smol_chat_info info;
+    smol_error err = {0};
+    int32_t *ids = NULL;
+    size_t n = 0;
+    if (c->o->raw) return true;
+    const smol_status st = smol_chat_encode(v, &hello, 1, NULL, &ids, &n, &info, &err);
+    smol_free(ids);
+    if (st != SMOL_UNSUPPORTED) return true; /* what else there is belongs to a message */
+    c->code = sm_complain(SM_EXIT_FAILED, "%s; with --raw the messages are continued as they are",
+                          err.msg);
+    return false;
+}
+
 /* False: it has been said why, and c->code is what to end with. */
 static bool prepare(struct sm_chat *c)
 {
@@ -192,11 +210,11 @@ int sm_cmd_chat(const struct sm_options *o, int argc, char **argv)
     sm_model_learns(o, argv[0], &params);
     if (smol_model_open(&c.model, argv[0], &params, &err) != SMOL_OK) {
         sm_progress_clear();
-        return err.code == SMOL_CANCELLED ? SM_EXIT_INTERRUPTED : sm_report(&err);
+        return sm_report(&err);
     }
     sm_model_notes(o, c.model);
     struct sm_line_reader *reader = NULL;
-    if (prepare(&c)) {
+    if (has_template(&c) && prepare(&c)) {
         if (c.cache[0]) (void)snprintf(history, sizeof history, "%s/history", c.cache);
         reader = sm_line_open(*history ? history : NULL);
         greet(&c, argv[0]);
