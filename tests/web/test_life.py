@@ -205,7 +205,21 @@ def test_ends():
     start = time.monotonic()
     code = s.end(signal.SIGINT)
     tap.ok(code == 0 and time.monotonic() - start < 5, "the second signal ends it at once", code)
+    rest = b""
+    while more := c.recv(65536):
+        rest += more
+    tap.ok(b'"code":"shutting_down"' in rest.replace(b'": ', b'":') and b"[DONE]" not in rest and
+           b'"length"' not in rest, "a stream that is cut ends with an error", rest[-500:])
     c.close()
+    s = Server(smol, *SLOW)
+    t = threading.Thread(target=lambda: got.update(r=s.chat("A story", max_tokens=400, **serving.ON)))
+    t.start()
+    until(lambda: s.metric("requests_running") == 1)
+    s.p.send_signal(signal.SIGTERM)
+    until(lambda: any("stopping" in line for line in s.lines))
+    s.end()
+    t.join()
+    refused("an answer that is cut is 503", got["r"], 503, None, "shutting_down")
     # a request that is read while the signals come, behind long texts
     s = Server(smol, *SLOW)
     c, text = s.open_slow(), json.dumps({"content": "a 1 . " * 160000})

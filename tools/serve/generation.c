@@ -207,6 +207,17 @@ static smol_status answer(struct run *r, smol_session *session, smol_outcome *ou
     return st;
 }
 
+/* The server's end cut the answer: its client must not take it for a whole one. */
+static bool ended_by_server(struct run *r, smol_status st, smol_reason reason)
+{
+    struct sm_server *s = r->server;
+    if (st != SMOL_CANCELLED && (st != SMOL_OK || reason != SMOL_CANCEL)) return false;
+    (void)pthread_mutex_lock(&s->mu);
+    const bool ended = s->cancel && (s->stopping || s->closing) && !r->job->cancelled;
+    (void)pthread_mutex_unlock(&s->mu);
+    return ended;
+}
+
 void sm_decode_run(struct sm_server *s, smol_session *session, struct sm_job *j)
 {
     struct run r = {.server = s,
@@ -225,7 +236,11 @@ void sm_decode_run(struct sm_server *s, smol_session *session, struct sm_job *j)
     smol_status st = SMOL_NOMEM;
     if (j->request.stream || (r.part[0].f && r.part[1].f)) st = answer(&r, session, &out, &err);
     count(&r);
-    if (st == SMOL_CANCELLED || sm_job_cancelled(j)) {
+    const bool ended = ended_by_server(&r, st, out.reason);
+    if (ended) {
+        sm_refuse_stopping(&e);
+        refuse(&r, &e);
+    } else if (st == SMOL_CANCELLED || sm_job_cancelled(j)) {
         (void)sm_refuse(&e, 503, "cancelled", NULL, "the request was given up");
         refuse(&r, &e);
     } else if (st != SMOL_OK || r.out_of_memory) {
