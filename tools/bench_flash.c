@@ -5,6 +5,7 @@
 
 #include "lib/cache_path.h"
 #include "lib/json.h"
+#include "lib/model_args.h"
 #include "lib/progress.h"
 
 #include "base/mem.h"
@@ -194,7 +195,7 @@ static bool write_noise(int fd, uint64_t *block)
         for (size_t i = 0; i < 1024 * KIB / 8; i++) block[i] = mix(at + i);
         for (size_t done = 0; done < 1024 * KIB;) { /* the rest of a short write says why */
             const ssize_t n = write(fd, (const char *)block + done, 1024 * KIB - done);
-            if (n < 0 && errno != EINTR) return false;
+            if (sm_interrupted || (n < 0 && errno != EINTR)) return false;
             if (n > 0) done += (size_t)n;
         }
         sm_progress_show(NULL, "writing a file to read", at, MADE_BYTES);
@@ -219,8 +220,11 @@ static int make_file(const char *folder, char *name, size_t cap)
         return fd;
     }
     if (fd >= 0) (void)close(fd);
-    (void)sm_complain(SM_EXIT_FAILED, "cannot write a file of %u MiB in %s: %s",
-                      (unsigned)(MADE_BYTES >> 20), folder, strerror(why));
+    if (sm_interrupted)
+        (void)sm_complain(SM_EXIT_INTERRUPTED, "stopped");
+    else
+        (void)sm_complain(SM_EXIT_FAILED, "cannot write a file of %u MiB in %s: %s",
+                          (unsigned)(MADE_BYTES >> 20), folder, strerror(why));
     return -1;
 }
 
@@ -244,11 +248,12 @@ static int measure(const struct sm_options *o, const char *path, const char *sho
                 (struct row){random, random ? random_blocks[k] : sequential_blocks[k - N_RANDOM],
                              readers[i], 0, 0};
             sm_progress_show(NULL, "measuring", n, N_ROWS);
-            if (!run_row(f, &row[n], n, (uint64_t)o->bench_ms * 1000000u)) {
-                sm_progress_clear();
-                sm_file_close(f);
-                return sm_complain(SM_EXIT_FAILED, "%s cannot be read", path);
-            }
+            const bool good = run_row(f, &row[n], n, (uint64_t)o->bench_ms * 1000000u);
+            if (good && !sm_interrupted) continue;
+            sm_progress_clear();
+            sm_file_close(f);
+            if (sm_interrupted) return sm_complain(SM_EXIT_INTERRUPTED, "stopped");
+            return sm_complain(SM_EXIT_FAILED, "%s cannot be read", path);
         }
     sm_progress_clear();
     const bool direct = sm_file_is_direct(f);
@@ -278,11 +283,12 @@ int bench_flash(const struct sm_options *o, const char *path)
     struct stat s;
     char name[600];
     sm_progress_init(o->quiet);
+    sm_catch_interrupt();
     if (stat(path, &s) != 0)
         return sm_complain(SM_EXIT_FAILED, "cannot open %s: %s", path, strerror(errno));
     if (!S_ISDIR(s.st_mode)) return measure(o, path, path);
     const int fd = make_file(path, name, sizeof name);
-    if (fd < 0) return SM_EXIT_FAILED;
+    if (fd < 0) return sm_interrupted ? SM_EXIT_INTERRUPTED : SM_EXIT_FAILED;
     const int code = measure(o, name, path);
     (void)close(fd);
     return code;

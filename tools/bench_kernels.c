@@ -173,6 +173,7 @@ static smol_status run_format(struct kernels *b, uint32_t type, uint64_t ns, str
         struct sm_kern k;
         void *fn = NULL;
         if (!(levels >> bit & 1u)) continue;
+        if (sm_interrupted) return SM_FAIL(err, CANCELLED, "stopped");
         sm_kern_init(&k, levels & (uint32_t)((2ull << bit) - 1));
         if (k.mul_x8[type]) memcpy(&fn, &k.mul_x8[type], sizeof fn);
         else memcpy(&fn, &k.mul_rows[type], sizeof fn);
@@ -225,6 +226,7 @@ int bench_kernels(const struct sm_options *o)
     smol_error err = {0};
     if (!b) return sm_complain(SM_EXIT_FAILED, "out of memory");
     sm_progress_init(o->quiet);
+    sm_catch_interrupt();
     if (o->json) {
         sm_json_begin(&j, stdout, true);
         sm_json_open(&j, NULL, '[');
@@ -244,5 +246,6 @@ int bench_kernels(const struct sm_options *o)
     if (b->matrix) sm_pages_free(b->matrix, MATRIX_BYTES);
     sm_pool_free(b->pool);
     free(b);
+    sm_progress_clear();
     return st == SMOL_OK ? SM_EXIT_DONE : sm_report(&err);
 }

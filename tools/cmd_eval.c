@@ -204,7 +204,7 @@ static int evaluate(struct eval *e)
         if (err.code == SMOL_OK)
             return sm_complain(SM_EXIT_FAILED, "cannot write %s: %s", e->o->logits,
                                strerror(errno));
-        return err.code == SMOL_CANCELLED ? SM_EXIT_INTERRUPTED : sm_report(&err);
+        return sm_report(&err);
     }
     return print_results(e);
 }
@@ -226,7 +226,8 @@ int sm_cmd_eval(const struct sm_options *o, int argc, char **argv)
         params.ctx = o->tokens && e.n_ids > DEFAULT_WINDOW ? (unsigned)e.n_ids : DEFAULT_WINDOW;
     if (code == SM_EXIT_DONE) {
         if (smol_model_open(&e.m, argv[0], &params, &err) != SMOL_OK) {
-            code = err.code == SMOL_CANCELLED ? SM_EXIT_INTERRUPTED : sm_report(&err);
+            sm_progress_clear();
+            code = sm_report(&err);
         } else {
             sm_model_notes(o, e.m);
             e.v = smol_model_vocab(e.m);
