@@ -147,7 +147,7 @@ def test_no_folder(folder):
     with open(path, "w") as f:
         f.write("x")
     with Server(smol, cache=path) as s:
-        tap.ok(s.chat(max_tokens=20).status == 200 and s.end() == 0 and
+        tap.ok(s.chat(max_tokens=20, **ON).status == 200 and s.end() == 0 and
                any("is not kept" in line for line in s.lines), "a folder that is none is said", s.lines)
 
 
