@@ -3,6 +3,7 @@
  * parallel, in file order, straight into the final place. The only other copy of a weight at any
  * moment is the run in a reader's staging buffer. Memory that is read into is touched by that; the
  * slots of the other pools are touched meanwhile by the loading thread, and the guard looks. */
+#include "base/log.h"
 #include "store/store_int.h"
 
 #include <assert.h>
@@ -288,6 +289,11 @@ smol_status sm_store_load(struct sm_store *s, const struct sm_store_plan *plan, 
     unsigned n_readers = plan->n_readers ? plan->n_readers : 1;
     if (n_readers > SM_READERS_MAX) n_readers = SM_READERS_MAX;
     s->loaded = true;
+    if (s->no_source) /* here: a store is declared more than once until its plan fits */
+        sm_log_note(
+            "the source of the pack (%s) is not beside it: verifying with a second read of the "
+            "pack",
+            s->no_source);
     SM_TRY(allocate(s, plan, err));
     set_goal(s);
     SM_TRY(sm_sched_start(s, n_readers, err));

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Declaring tensors, what they will need, and the end of it all. */
-#include "base/log.h"
 #include "store/store_int.h"
 
 #include <assert.h>
@@ -52,10 +51,7 @@ static smol_status open_sources(struct sm_store *s, smol_error *err)
     for (size_t i = 0; i < s->n_sources; i++) {
         s->source[i] = open_source(s, pack, i);
         if (s->source[i]) continue;
-        sm_log_note(
-            "the source of the pack (%s) is not beside it: verifying with a second read of the "
-            "pack",
-            pack->source[i].name);
+        s->no_source = pack->source[i].name;
         close_sources(s);
         return SMOL_OK;
     }

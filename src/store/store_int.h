@@ -271,6 +271,7 @@ struct sm_store {
     size_t n_files;
     struct sm_file **source;     /* of a pack, to verify with; NULL: not wanted or not there */
     size_t n_sources;
+    const char *no_source;       /* wanted, and this one is not there; of the gguf */
     struct sm_weight_node *first, *last;
     size_t n_weights, n_resident;
     struct sm_expert_pool **pool;
