@@ -14,6 +14,9 @@
  *   stream.c   dense matrices that are read again for every sweep
  *   guard.c    slots given back when memory runs out
  *   warm.c     pools filled from what was learned before
+ * Not inside of it, each with a header of its own: what is decided before a store is made (plan,
+ * shares, device_profile), what is written down of runs (learn, trace) and what is found from it
+ * (choice, replay), and packs (pack*, unpack; their inside is pack_int.h).
  *
  * Threads. The decoding thread owns everything. What readers share is guarded by sched.mu: slots,
  * queues, the bulk cursor, the failure of the present use. Weight bytes in a slot are written by

@@ -7,7 +7,15 @@
  * batch, V_TOK at a time: one broadcast of four activations and one instruction for each unit. A
  * format is only the function that fills the tile. A token alone needs none: its units go straight
  * into the sums (struct sink). The sums of a batch stay in `acc`, so that each row's float steps
- * follow each other in the order of docs/arithmetic.md section 4. */
+ * follow each other in the order of docs/arithmetic.md section 4.
+ *
+ * Where the products of this folder are:
+ *   mul_tile_k.h, mul_tile_32.h      the formats of AVX-512 and AVX-VNNI: unpack_<format>, and at
+ *                                    the end the kernels' names, sm_mul_<format>_<acts>_<isa>
+ *   mul_{k,32}_{avx512,avxvnni}.c    the same, compiled for the one and the other
+ *   mul_{k,32,tq,iq}_avx2.c          AVX2, which has no such instruction
+ *   rows_*.c                         F32, F16, BF16
+ *   fill_*.c                         which of them a level takes for a format */
 #ifndef SM_MUL_TILE_H
 #define SM_MUL_TILE_H
 
