@@ -69,7 +69,8 @@ void sm_prefetch_init(struct sm_prefetch *a, uint32_t depth, uint32_t n_layers, 
             a->worth[d][r] = 0.75f - 0.1f * (float)(d % SM_PREFETCH_MAX + d / SM_PREFETCH_MAX);
 }
 
-void sm_prefetch_add(struct sm_prefetch *a, uint32_t i, const struct sm_moe *moe, const float *norm)
+void sm_prefetch_add(struct sm_prefetch *a, uint32_t i, const struct sm_moe *moe,
+                     const struct sm_weight *norm)
 {
     struct sm_prefetch_layer *l = &a->layer[i];
     const struct sm_weight *w = moe->router_w;
@@ -184,11 +185,23 @@ static struct sm_product router_product(struct sm_graph *g, uint32_t pool, unsig
 {
     const struct sm_prefetch *a = g->prefetch;
     const struct sm_prefetch_layer *l = &a->layer[pool];
-    (void)g->kern->rms_norm(a->in[i].x, g->x, l->norm, a->n_embd, a->eps);
+    (void)g->kern->rms_norm(a->in[i].x, g->x, sm_floats_of(l->norm), a->n_embd, a->eps);
     *in = (struct sm_rows){.x = a->in[i].x, .n_tok = 1, .n = a->n_embd};
     in->acts[0] = a->in[i].acts[0];
     return sm_graph_product(g, ROUTER_TYPE, true, a->n_embd, l->moe->router.n_expert, l->router, in,
                             a->logits[i], sm_pad8(a->n_expert));
+}
+
+/* The n best that layer `pool` would choose by these products of its router, best first; returns
+ * how many there are. */
+static uint32_t choose(const struct sm_graph *g, uint32_t pool, float *logits, uint16_t *ids,
+                       uint32_t n)
+{
+    const struct sm_moe *moe = g->prefetch->layer[pool].moe;
+    const struct sm_route_view view = {sm_pager_held(g->store, pool),
+                                       sm_pager_range(g->store, pool)};
+    if (moe->router_b) g->kern->add(logits, sm_floats_of(moe->router_b), moe->router.n_expert);
+    return sm_route_rank(g->kern, &moe->router, view, logits, ids, n);
 }
 
 /* Predict the layers first … first + SM_PREFETCH_MAX - 1 from the residual in g->x; row0: of
@@ -212,16 +225,11 @@ static void predict(struct sm_graph *g, uint32_t first, uint32_t row0)
     if (n) sm_graph_products(g, p, n);
     for (unsigned i = 0; i < n; i++) {
         const uint32_t pool = first + distance[i];
-        const struct sm_moe *moe = a->layer[pool].moe;
-        const struct sm_router *r = &moe->router;
+        const struct sm_router *r = &a->layer[pool].moe->router;
         struct sm_prefetch_guess *q = &a->guess[pool * SM_PREFETCH_MAX + distance[i]];
-        if (moe->router_b)
-            g->kern->add(a->logits[i], sm_floats_of(moe->router_b), r->n_expert);
         q->row = row0 + distance[i];
         q->n = r->n_used < SM_PREFETCH_RANKS ? r->n_used : SM_PREFETCH_RANKS;
-        const struct sm_route_view view = {sm_pager_held(g->store, pool),
-                                           sm_pager_range(g->store, pool)};
-        q->n = sm_route_rank(g->kern, r, view, a->logits[i], q->id, q->n);
+        q->n = choose(g, pool, a->logits[i], q->id, q->n);
         if (g->trace) sm_trace_ahead(g->trace, pool, distance[i] + 1, q->id, q->n);
         ask(g, pool, q);
     }
@@ -287,28 +295,14 @@ struct wave_job {
     atomic_uchar *wanted; /* [n_expert] */
 };
 
-static void wave_norm(void *arg, uint32_t t, unsigned worker)
-{
-    const struct wave_job *j = arg;
-    const struct sm_prefetch *a = j->g->prefetch;
-    const size_t at = (size_t)t * sm_pad8(a->n_embd);
-    (void)worker;
-    (void)j->g->kern->rms_norm(j->g->picked.x + at, j->g->x + at, a->layer[j->pool].norm, a->n_embd,
-                               a->eps);
-}
-
 static void wave_choose(void *arg, uint32_t t, unsigned worker)
 {
     const struct wave_job *j = arg;
-    const struct sm_moe *moe = j->g->prefetch->layer[j->pool].moe;
-    const struct sm_router *r = &moe->router;
-    const struct sm_route_view view = {sm_pager_held(j->g->store, j->pool),
-                                       sm_pager_range(j->g->store, j->pool)};
-    float *logits = j->g->router + (size_t)t * sm_pad8(r->n_expert);
+    const struct sm_router *r = &j->g->prefetch->layer[j->pool].moe->router;
     uint16_t ids[SM_MAX_USED];
     (void)worker;
-    if (moe->router_b) j->g->kern->add(logits, sm_floats_of(moe->router_b), r->n_expert);
-    const uint32_t n = sm_route_rank(j->g->kern, r, view, logits, ids, r->n_used);
+    const uint32_t n = choose(j->g, j->pool, j->g->router + (size_t)t * sm_pad8(r->n_expert), ids,
+                              r->n_used);
     for (uint32_t i = 0; i < n; i++)
         atomic_store_explicit(&j->wanted[ids[i]], 1, memory_order_relaxed);
 }
@@ -327,7 +321,7 @@ void sm_prefetch_wave(struct sm_graph *g, uint32_t pool, uint32_t n_tok)
     unsigned n = 0;
     struct sm_rows in = sm_rows_of(&g->picked, n_tok, a->n_embd);
     struct wave_job j = {g, next, wanted};
-    sm_graph_for(g, n_tok, wave_norm, &j);
+    sm_graph_rms_norm(g, g->picked.x, g->x, l->norm, n_tok, a->n_embd, a->eps);
     const struct sm_product p = sm_graph_product(g, ROUTER_TYPE, true, a->n_embd, n_expert,
                                                  l->router, &in, g->router, sm_pad8(n_expert));
     sm_graph_products(g, &p, 1);

@@ -22,7 +22,7 @@
 
 struct sm_prefetch_layer {
     const struct sm_moe *moe;
-    const float *norm;        /* [n_embd] ffn norm weight of that layer */
+    const struct sm_weight *norm; /* [n_embd] ffn norm of that layer */
     const uint8_t *router;    /* x8 Q8_0, NULL: this layer cannot be predicted */
 };
 
@@ -61,7 +61,7 @@ void sm_prefetch_init(struct sm_prefetch *a, uint32_t depth, uint32_t n_layers, 
                       uint32_t n_expert, float eps, void *mem);
 /* Layer number `i` (its pool index): copies the router, which must be loaded. */
 void sm_prefetch_add(struct sm_prefetch *a, uint32_t i, const struct sm_moe *moe,
-                     const float *norm);
+                     const struct sm_weight *norm);
 
 /* Layer `pool` has chosen for n_tok tokens, whose residuals are in g->x, and its reads are under
  * way: the next layer's are asked for, in the order in which a wave takes them. Uses g->picked and

@@ -303,6 +303,5 @@ void sm_model_prefetch(const struct sm_model *m, struct sm_prefetch *a, uint32_t
     sm_prefetch_init(a, depth, n_moe(m), m->hp.n_embd, m->hp.n_expert, m->hp.eps, mem);
     for (uint32_t i = 0; i < m->hp.n_layer; i++)
         if (m->layers[i].is_moe)
-            sm_prefetch_add(a, m->layers[i].moe.pool, &m->layers[i].moe,
-                            sm_floats_of(m->layers[i].ffn_norm));
+            sm_prefetch_add(a, m->layers[i].moe.pool, &m->layers[i].moe, m->layers[i].ffn_norm);
 }
