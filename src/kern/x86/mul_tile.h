@@ -109,7 +109,10 @@ static void mul_tiles(float *y, size_t ldy, const uint8_t *w, size_t n_groups,
                 dots(&tile, x, tok, n, col, n_steps, acc);
                 at[0] += bytes, at[1] += bytes;
             }
-            for (size_t t = 0; t < n; t++) v_store(y + (tok + t) * ldy + 8 * g, acc[t], live);
+            for (size_t t = 0; t < n; t++) {
+                float *out = y + (tok + t) * ldy + 8 * g;
+                v_store(out, out + 8, acc[t], live > 1);
+            }
         }
     }
 }
@@ -156,7 +159,7 @@ SM_INLINE void fetch_blocks(const uint8_t *const at[2], const int bytes, size_t 
                 unpack;                                                                            \
                 acc = finish_##kind(acc, t, sums, x, col, n_steps);                                \
             }                                                                                      \
-            v_store2(y + 8 * g, y + 8 * (g + half), acc, both);                                    \
+            v_store(y + 8 * g, y + 8 * (g + half), acc, both);                                     \
         }                                                                                          \
     }                                                                                              \
     void name(float *y, size_t ldy, const uint8_t *w, size_t n_groups, const struct sm_acts *x)    \

@@ -104,14 +104,8 @@ SM_INLINE vi v_bytes(vi v, uint32_t sel)
     return _mm512_shuffle_epi8(v, _mm512_or_si512(lanes, _mm512_set1_epi32((int)sel)));
 }
 SM_INLINE vi v_lookup(vi table, vi index) { return _mm512_shuffle_epi8(table, index); }
-/* n_groups: 1 writes the low half only. */
-SM_INLINE void v_store(float *y, vf v, size_t n_groups)
-{
-    _mm512_mask_storeu_ps(y, n_groups > 1 ? 0xffff : 0xff, v);
-}
-
 /* The halves to two places; both: the high one too. */
-SM_INLINE void v_store2(float *lo, float *hi, vf v, bool both)
+SM_INLINE void v_store(float *lo, float *hi, vf v, bool both)
 {
     _mm256_storeu_ps(lo, _mm512_castps512_ps256(v));
     if (both) _mm256_storeu_ps(hi, _mm512_extractf32x8_ps(v, 1));

@@ -83,16 +83,11 @@ SM_INLINE vi v_bytes(vi v, uint32_t sel)
 }
 SM_INLINE vi v_lookup(vi table, vi index) { return _mm256_shuffle_epi8(table, index); }
 /* There is one group: the high place stays as it is. */
-SM_INLINE void v_store2(float *lo, float *hi, vf v, bool both)
+SM_INLINE void v_store(float *lo, float *hi, vf v, bool both)
 {
     (void)hi;
     (void)both;
     _mm256_storeu_ps(lo, v);
-}
-SM_INLINE void v_store(float *y, vf v, size_t n_groups)
-{
-    (void)n_groups;
-    _mm256_storeu_ps(y, v);
 }
 
 SM_TILE_FORMATS(SM_NAME_DECL, avxvnni)
