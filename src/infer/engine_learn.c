@@ -37,7 +37,8 @@ static enum found take_list(const struct sm_engine *e, const char *text, size_t 
         (void)SM_FAIL(err, FORMAT, "the list is broken");
         return FOUND_NOTHING;
     }
-    if (n_expert != e->model->hp.n_expert) return FOUND_NOTHING; /* another model was here */
+    if (n_expert != e->model->hp.n_expert || l->n_layers > 2 * n_pools)
+        return FOUND_NOTHING; /* another model was here; no memory for more than two such lists */
     l->bytes = (size_t)(l->n_layers > n_pools ? l->n_layers : n_pools) * n_expert * sizeof(float);
     l->uses = sm_mem_new(l->bytes);
     if (!l->uses) return FOUND_OTHER;
