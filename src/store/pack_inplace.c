@@ -17,7 +17,6 @@
 #include "store/pack_int.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
