@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -143,14 +142,12 @@ static int help(int argc, char **argv)
     return SM_EXIT_DONE;
 }
 
-/* What is still in the buffer of standard output may not fit the disk. Of an earlier failure errno
- * says nothing any more: whether a reader went away is asked of the pipe. */
+/* What is still in the buffer of standard output may not fit the disk. */
 static int finish(int code)
 {
-    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
     if (!fflush(stdout)) {
         if (!ferror(stdout)) return code;
-        errno = poll(&out, 1, 0) > 0 && (out.revents & POLLERR) ? EPIPE : EIO;
+        errno = EIO; /* an earlier failure, nobody knows which */
     }
     return code == SM_EXIT_DONE ? sm_output_failed("to standard output") : code;
 }

@@ -3,9 +3,11 @@
 #include "command.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 int sm_complain(int exit_code, const char *fmt, ...)
 {
@@ -18,10 +20,18 @@ int sm_complain(int exit_code, const char *fmt, ...)
     return exit_code;
 }
 
+/* Of an earlier failure errno says nothing any more: the pipe does. */
+static bool reader_went_away(void)
+{
+    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    return poll(&out, 1, 0) > 0 && (out.revents & POLLERR);
+}
+
 int sm_output_failed(const char *what)
 {
-    if (errno == EPIPE) return SM_EXIT_DONE;
-    return sm_complain(SM_EXIT_FAILED, "cannot write %s: %s", what, strerror(errno));
+    const int why = errno;
+    if (why == EPIPE || reader_went_away()) return SM_EXIT_DONE;
+    return sm_complain(SM_EXIT_FAILED, "cannot write %s: %s", what, strerror(why));
 }
 
 int sm_report(const smol_error *err)
