@@ -70,8 +70,8 @@ struct sm_graph {
     float *qkv;                    /* [n_hist + max_tok][max_qkv] */
     struct sm_scratch_rows attn;   /* [max_tok][max_attn_out] */
     float *gate, *up;              /* [max(max_tok, n_used)][max_ffn] */
-    struct sm_scratch_rows hidden; /* [max(max_tok, n_used)][max_ffn] silu(gate) * up */
-    float *y;                      /* [max_tok][n_embd] output of mixer or ffn */
+    struct sm_scratch_rows hidden; /* silu(gate) * up, in the place of gate; one quantised form */
+    float *y;                      /* [max_tok][n_embd] output of mixer or ffn; norm.x if dense */
     float *rope_cs;                /* [max_tok][n_rot] cosines then sines of each token */
     struct sm_attn_scratch *attn_scratch; /* one per worker */
     struct sm_scratch_rows lora;   /* [max_tok][max_lora] */

@@ -25,7 +25,6 @@ static void attn_layout(struct sm_graph *g, struct sm_arena *a, unsigned n_threa
     /* several tokens at once when at most 16 heads share a key (sm_attend_tokens) */
     const uint32_t one = g->dims.max_q_per_kv, dv = g->dims.max_dv;
     const uint32_t few = (one < 16 ? one : 16) * SM_ATTN_TOK, nq = one > few ? one : few;
-    g->attn_scratch = SM_ARENA_NEW(a, struct sm_attn_scratch, n_threads);
     for (unsigned i = 0; i < n_threads; i++) {
         struct sm_attn_scratch s;
         s.m = SM_ARENA_NEW(a, float, nq);
@@ -51,11 +50,35 @@ static void mla_layout(struct sm_graph *g, struct sm_arena *a)
 
 static void delta_layout(struct sm_graph *g, struct sm_arena *a, unsigned n_threads)
 {
-    g->delta_scratch = SM_ARENA_NEW(a, float *, n_threads);
     for (unsigned i = 0; i < n_threads; i++) {
         float *tile = SM_ARENA_NEW(a, float, g->dims.max_delta_tile);
         if (a->base) g->delta_scratch[i] = tile;
     }
+}
+
+/* What lives from the first projection of a mixer to its last. */
+static void mixer_layout(struct sm_graph *g, struct sm_arena *a, unsigned n_threads)
+{
+    const struct sm_graph_dims *d = &g->dims;
+    g->qkv = SM_ARENA_NEW(a, float, ((size_t)d->max_tok + d->n_hist) * d->max_qkv);
+    rows_layout(&g->attn, a, d->max_tok, d->max_attn_out);
+    attn_layout(g, a, n_threads);
+    if (d->n_mla_tok) mla_layout(g, a);
+    if (d->max_delta_tile) delta_layout(g, a, n_threads);
+}
+
+/* Gate, up and hidden rows: hidden takes the place of gate, and since one matrix reads it, its two
+ * quantised forms one place. */
+static void gate_layout(struct sm_graph *g, struct sm_arena *a, uint32_t wide)
+{
+    const uint32_t n = g->dims.max_ffn;
+    struct sm_acts *q = g->hidden.acts;
+    g->gate = SM_ARENA_NEW(a, float, (size_t)wide * sm_pad8(n));
+    g->up = SM_ARENA_NEW(a, float, (size_t)wide * sm_pad8(n));
+    g->hidden.x = g->gate;
+    acts_layout(&q[0], a, wide, n, 32);
+    q[1] = q[0];
+    q[1].block = 256;
 }
 
 static void expert_layout(struct sm_graph *g, struct sm_arena *a, uint32_t wide)
@@ -73,24 +96,33 @@ static void expert_layout(struct sm_graph *g, struct sm_arena *a, uint32_t wide)
     g->expert_out = SM_ARENA_NEW(a, float, (size_t)wide * sm_pad8(d->n_embd));
 }
 
+/* What lives while an ffn is computed. */
+static void ffn_layout(struct sm_graph *g, struct sm_arena *a)
+{
+    const struct sm_graph_dims *d = &g->dims;
+    /* decoding computes all chosen experts of a token side by side */
+    const uint32_t wide = d->n_used > d->max_tok ? d->n_used : d->max_tok;
+    gate_layout(g, a, wide);
+    if (d->n_expert) expert_layout(g, a, wide);
+}
+
+/* A mixer and an ffn never run at once: their scratch shares one place. */
 void sm_graph_layout(struct sm_graph *g, struct sm_arena *a, unsigned n_threads)
 {
     const struct sm_graph_dims *d = &g->dims;
     const size_t T = d->max_tok;
-    /* decoding computes all chosen experts of a token side by side */
-    const uint32_t wide = d->n_used > d->max_tok ? d->n_used : d->max_tok;
     g->x = SM_ARENA_NEW(a, float, T * sm_pad8(d->n_embd));
     rows_layout(&g->norm, a, d->max_tok, d->n_embd);
-    g->qkv = SM_ARENA_NEW(a, float, (T + d->n_hist) * d->max_qkv);
-    rows_layout(&g->attn, a, d->max_tok, d->max_attn_out);
-    g->gate = SM_ARENA_NEW(a, float, (size_t)wide * sm_pad8(d->max_ffn));
-    g->up = SM_ARENA_NEW(a, float, (size_t)wide * sm_pad8(d->max_ffn));
-    rows_layout(&g->hidden, a, wide, d->max_ffn);
-    g->y = SM_ARENA_NEW(a, float, T * sm_pad8(d->n_embd));
+    /* without experts, what writes y has read all of norm before */
+    g->y = d->n_expert ? SM_ARENA_NEW(a, float, T * sm_pad8(d->n_embd)) : g->norm.x;
     g->rope_cs = SM_ARENA_NEW(a, float, T * (d->n_rot + 2));
-    attn_layout(g, a, n_threads);
-    if (d->n_mla_tok) mla_layout(g, a);
-    if (d->max_delta_tile) delta_layout(g, a, n_threads);
-    if (d->n_expert) expert_layout(g, a, wide);
     g->logits = SM_ARENA_NEW(a, float, (size_t)d->n_logit_rows * sm_pad8(d->n_vocab));
+    g->attn_scratch = SM_ARENA_NEW(a, struct sm_attn_scratch, n_threads);
+    g->delta_scratch = SM_ARENA_NEW(a, float *, n_threads);
+    const size_t shared = a->used;
+    mixer_layout(g, a, n_threads);
+    const size_t mixer_end = a->used;
+    a->used = shared;
+    ffn_layout(g, a);
+    if (a->used < mixer_end) a->used = mixer_end;
 }
