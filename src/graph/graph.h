@@ -67,20 +67,26 @@ struct sm_graph {
 
     float *x;                      /* [max_tok][n_embd] the residual stream */
     struct sm_scratch_rows norm;   /* [max_tok][n_embd] normalised input of mixer or ffn */
+    float *y;                      /* [max_tok][n_embd] output of mixer or ffn; norm.x in a model */
+                                   /* without experts */
+    float *rope_cs;                /* [max_tok][n_rot] cosines then sines of each token */
+    float *logits;                 /* [n_logit_rows][n_vocab] */
+
+    /* of a mixer, until it has written y: the memory is that of the ffn's rows below */
     float *qkv;                    /* [n_hist + max_tok][max_qkv] */
     struct sm_scratch_rows attn;   /* [max_tok][max_attn_out] */
-    float *gate, *up;              /* [max(max_tok, n_used)][max_ffn] */
-    struct sm_scratch_rows hidden; /* silu(gate) * up, in the place of gate; one quantised form */
-    float *y;                      /* [max_tok][n_embd] output of mixer or ffn; norm.x if dense */
-    float *rope_cs;                /* [max_tok][n_rot] cosines then sines of each token */
     struct sm_attn_scratch *attn_scratch; /* one per worker */
     struct sm_scratch_rows lora;   /* [max_tok][max_lora] */
     struct sm_scratch_rows mla_in, mla_z; /* [n_mla_tok][max_mla_in], [n_mla_tok][max_mla_latent] */
     float *mla_q;                  /* [n_mla_tok][max_mla_q] */
     float **delta_scratch;         /* [n_threads][max_delta_tile] */
-    float *logits;                 /* [n_logit_rows][n_vocab] */
 
-    /* experts */
+    /* of an ffn, until it has written y */
+    float *gate, *up;              /* [max(max_tok, n_used)][max_ffn] */
+    struct sm_scratch_rows hidden; /* silu(gate) * up, in the place of gate; both quantised forms */
+                                   /* have one place: one matrix reads it */
+
+    /* of an ffn of experts */
     float *router;                 /* [max_tok][n_expert] */
     uint16_t *chosen;              /* [max_tok][n_used] ascending expert index (route.h) */
     float *weight;                 /* [max_tok][n_used] */

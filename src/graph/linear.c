@@ -273,6 +273,7 @@ void sm_graph_quantize(struct sm_graph *g, struct sm_rows *rows, unsigned block)
 {
     const unsigned i = block == 256;
     if (rows->made[i]) return;
+    assert(rows->acts[0].q != rows->acts[1].q || !rows->made[!i]); /* one place, one form */
     struct quantize_job j = {rows, &rows->acts[i],
                              i ? g->kern->quantize_256 : g->kern->quantize_32};
     sm_graph_for(g, rows->n_tok, quantize_row, &j);
