@@ -38,12 +38,15 @@ SM_INLINE void fetch_block(const uint8_t *w, size_t ahead, const int bytes)
 /* Defines the kernel `name`, which runs `group` (float *y, size_t ldy, const uint8_t *w, const
  * struct sm_acts *x, size_t tok, int n_tok) over all groups. `group` is always inlined, once with
  * the constant n_tok 1, once for tiles of 2 to SM_TOK_MAX tokens; its loops over tokens are
- * innermost. The tiles of a group follow each other while its weights are in the cache. */
+ * innermost. The tiles of a group follow each other while its weights are in the cache; the next
+ * group is asked for meanwhile. */
 #define SM_MUL_X8_DRIVER(name, group, block_weights, block_bytes)                                  \
     void name(float *y, size_t ldy, const uint8_t *w, size_t n_groups, const struct sm_acts *x)    \
     {                                                                                              \
         const size_t stride = (size_t)x->n_cols / (block_weights) * (block_bytes) * 8;             \
         for (size_t g = 0; g < n_groups; g++, w += stride, y += 8) {                               \
+            for (size_t i = 0; x->n_tok > 1 && i < stride; i += 64)                                \
+                fetch_block(w, stride + i, 64);                                                    \
             for (size_t t = 0, n; t < x->n_tok; t += n) {                                          \
                 n = x->n_tok - t < SM_TOK_MAX ? x->n_tok - t : SM_TOK_MAX;                         \
                 if (n == 1) group(y + t * ldy, ldy, w, x, t, 1);                                   \

@@ -87,6 +87,15 @@ typedef void (*dots_fn)(const struct tile *w, const struct sm_acts *x, size_t to
     }                                                                                              \
     struct kind##_semicolon
 
+/* Ask for the weights of the tile after this one, `ahead` bytes further on in each group: the
+ * tokens take long enough for them to arrive. Prompts of qwen3-1.7b in Q4_K, in waves of 64 and
+ * 128 tokens, were 10 and 5 % slower without (Zen 5). */
+SM_INLINE void fetch_tile(const uint8_t *const at[2], size_t ahead, size_t bytes)
+{
+    for (int k = 0; k < V_GROUPS; k++)
+        for (size_t i = 0; i < bytes; i += 64) fetch_block(at[k], ahead + i, 64);
+}
+
 /* The product; `bytes` of a group hold 256 columns of 8 rows. */
 static void mul_tiles(float *y, size_t ldy, const uint8_t *w, size_t n_groups,
                       const struct sm_acts *x, size_t bytes, unpack_fn unpack, dots_fn dots)
@@ -106,6 +115,8 @@ static void mul_tiles(float *y, size_t ldy, const uint8_t *w, size_t n_groups,
                 const size_t rest = n_cols - col;
                 const unsigned n_steps = rest < TILE_COLS ? (unsigned)rest / 32 : TILE_COLS / 32;
                 unpack(&tile, at, n_steps);
+                /* the last one of these groups: on to the next groups */
+                fetch_tile(at, rest > TILE_COLS ? bytes : bytes + (V_GROUPS - 1) * stride, bytes);
                 dots(&tile, x, tok, n, col, n_steps, acc);
                 at[0] += bytes, at[1] += bytes;
             }
