@@ -27,7 +27,9 @@
 #define SM_PLAN_CTX_LOWERED 2048u
 #define SM_PLAN_CHUNK_MAX 512u
 #define SM_PLAN_CHUNK_MIN 8u          /* smallest chunk the plan picks by itself */
-#define SM_PLAN_CHUNK_DENSE 128u      /* largest of a model without experts that is all in RAM */
+/* Largest of a model without experts that is all in RAM: with 128 tokens qwen3-1.7b reads a prompt
+ * 3 % faster and takes twice the scratch. */
+#define SM_PLAN_CHUNK_DENSE 64u
 #define SM_PLAN_CHUNK_RESIDENT_MIN 32u /* smallest for which all experts resident is preferred */
 #define SM_PLAN_SCRATCH_SHARE 8u
 #define SM_PLAN_ROWS_SHARE 1024u

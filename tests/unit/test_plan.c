@@ -173,7 +173,7 @@ static void test_dense_and_uneven(void)
     in.n_expert_used = 0;
     in.step_us = 31457.28;
     TAP_OK(sm_plan_make(&in, &p, NULL) == SMOL_OK && p.experts_resident && p.n_slots == 0 &&
-               p.ctx == 4096 && p.chunk == 128, "a dense model");
+               p.ctx == 4096 && p.chunk == 64, "a dense model");
     TAP_OK(p.tok_s_predicted > 31.7 && p.tok_s_predicted < 31.9,
            "%.2f tok/s from the time of a step", p.tok_s_predicted);
     in.budget_bytes = 325 * MIB + 80 * MIB + 4 * MIB;
