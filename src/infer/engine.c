@@ -163,22 +163,29 @@ smol_status sm_engine_context_cost(const char *path, const smol_params *p, smol_
 
 /* ---- allocation and reading ------------------------------------------------------------------ */
 
-static smol_status take_memory(struct sm_engine *e, smol_error *err)
+static smol_status take_session(struct sm_engine *e, smol_error *err)
 {
-    const struct sm_plan *p = &e->plan;
     struct sm_arena a = {0};
-    e->scratch_bytes = sm_engine_scratch_bytes(e, p->chunk);
-    sm_engine_session_layout(e, &a, p->ctx);
+    sm_engine_session_layout(e, &a, e->plan.ctx);
     e->session_bytes = a.used;
     e->state = sm_mem_new(sm_model_n_blocks(e->model) * sizeof *e->state);
-    e->scratch = sm_mem_new(e->scratch_bytes);
     e->session = sm_mem_new(e->session_bytes);
-    if (!e->state || !e->scratch || !e->session)
-        return SM_FAIL(err, NOMEM, "the system refused %zu bytes for the context and scratch",
-                       e->scratch_bytes + e->session_bytes);
+    if (!e->state || !e->session)
+        return SM_FAIL(err, NOMEM, "the system refused %zu bytes for the context",
+                       e->session_bytes);
     a = (struct sm_arena){.base = e->session, .capacity = e->session_bytes};
-    sm_engine_session_layout(e, &a, p->ctx);
-    a = (struct sm_arena){.base = e->scratch, .capacity = e->scratch_bytes};
+    sm_engine_session_layout(e, &a, e->plan.ctx);
+    return SMOL_OK;
+}
+
+/* Behind the weights: the read buffers of what is all in RAM are given back by then. */
+static smol_status take_scratch(struct sm_engine *e, smol_error *err)
+{
+    const struct sm_plan *p = &e->plan;
+    e->scratch = sm_mem_new(e->scratch_bytes);
+    if (!e->scratch)
+        return SM_FAIL(err, NOMEM, "the system refused %zu bytes for scratch", e->scratch_bytes);
+    struct sm_arena a = {.base = e->scratch, .capacity = e->scratch_bytes};
     e->graph = (struct sm_graph){.kern = &e->kern, .pool = e->pool, .store = e->store};
     sm_engine_scratch_layout(e, &e->graph, &a, p->chunk);
     return SMOL_OK;
@@ -189,12 +196,14 @@ static smol_status load_weights(struct sm_engine *e, smol_error *err)
     uint32_t slots[SM_MODEL_MAX_BLOCKS];
     const struct sm_store_plan sp = {.n_slots = slots, .n_readers = e->plan.n_readers,
                                      .n_row_cells = e->plan.n_row_cells,
+                                     .later_bytes = e->scratch_bytes + e->plan.prefetch_bytes,
                                      .progress = e->progress, .progress_arg = e->progress_arg,
                                      .cancel = e->cancel};
     for (uint32_t i = 0; i < sm_store_n_pools(e->store); i++)
         slots[i] = sm_plan_slots(&e->plan, sm_store_pool(e->store, i)->n_expert);
     SM_TRY(sm_store_load(e->store, &sp, err));
     sm_model_ready(e->model);
+    SM_TRY(take_scratch(e, err));
     if (!e->plan.prefetch) return SMOL_OK;
     e->prefetch_mem = sm_mem_new((size_t)e->plan.prefetch_bytes);
     if (!e->prefetch_mem) return SM_FAIL(err, NOMEM, "no memory for looking ahead");
@@ -211,7 +220,8 @@ smol_status sm_engine_open(struct sm_engine *e, const char *path, const smol_par
     SM_TRY(read_header(e, path, p, false, err));
     SM_TRY(sm_engine_make_plan(e, p, err));
     SM_TRY(check_room(e, err));
-    SM_TRY(take_memory(e, err));
+    SM_TRY(take_session(e, err));
+    e->scratch_bytes = sm_engine_scratch_bytes(e, e->plan.chunk);
     sm_store_guard(e->store, guard_reserve(e), e->model->hp.n_used + 1);
     SM_TRY(load_weights(e, err));
     sm_draft_init(&e->draft, (enum sm_draft_mode)e->draft_kind, e->model->have_next);

@@ -6,6 +6,7 @@
 #include "plat/memory_files.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/vfs.h>
@@ -51,6 +52,8 @@ void sm_memory_watch_free(struct sm_memory_watch *w)
     sm_mem_free(w, sizeof *w);
 }
 
+static atomic_size_t held;
+
 smol_status sm_pages_reserve(void **out, size_t n, smol_error *err)
 {
     const size_t page = sm_page_bytes();
@@ -65,6 +68,7 @@ smol_status sm_pages_reserve(void **out, size_t n, smol_error *err)
 #ifdef MADV_HUGEPAGE
     if (bytes >= 2 * HUGE_BYTES) (void)madvise(p, bytes, MADV_HUGEPAGE);
 #endif
+    atomic_fetch_add(&held, bytes);
     *out = p;
     return SMOL_OK;
 }
@@ -85,8 +89,12 @@ smol_status sm_pages_new(void **out, size_t n, smol_error *err)
 
 void sm_pages_free(void *p, size_t n)
 {
-    if (p) (void)munmap(p, sm_round_up(n, sm_page_bytes()));
+    if (!p) return;
+    atomic_fetch_sub(&held, sm_round_up(n, sm_page_bytes()));
+    (void)munmap(p, sm_round_up(n, sm_page_bytes()));
 }
+
+size_t sm_pages_held(void) { return atomic_load(&held); }
 
 void sm_pages_drop(void *p, size_t n)
 {

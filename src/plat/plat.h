@@ -115,6 +115,8 @@ SM_NODISCARD smol_status sm_pages_reserve(void **out, size_t n, smol_error *err)
 /* Touch every page of [p, p + n) that holds nothing yet: zeros are written. */
 void sm_pages_touch(void *p, size_t n);
 void sm_pages_free(void *p, size_t n);
+/* Bytes that were taken and not freed; dropped ones count. Any thread. */
+size_t sm_pages_held(void);
 /* Give whole pages of an arena back to the system; they read as zeros (and cost again) when
  * touched. */
 void sm_pages_drop(void *p, size_t n);

@@ -224,12 +224,14 @@ static smol_status meanwhile(struct sm_store *s, const struct sm_store_plan *pla
 }
 
 /* The memory that is still to be touched counts as taken. */
-static void set_goal(struct sm_store *s)
+static void set_goal(struct sm_store *s, const struct sm_store_plan *plan, unsigned n_readers)
 {
+    const size_t stage = sm_stage_bytes(s->run_bytes, s->row_bytes_max, s->opt.verify);
     struct sm_memory m;
     if (!s->guard.probe) return;
     s->guard.probe(s->guard.watch, &m);
-    s->guard.goal_bytes = (int64_t)(m.rss_bytes + s->resident_bytes);
+    s->guard.goal_bytes =
+        (int64_t)(m.rss_bytes + s->resident_bytes + n_readers * stage + plan->later_bytes);
     for (uint32_t i = 0; i < s->n_pools; i++)
         s->guard.goal_bytes += (int64_t)s->pool[i]->arena_bytes;
 }
@@ -295,7 +297,7 @@ smol_status sm_store_load(struct sm_store *s, const struct sm_store_plan *plan, 
             "pack",
             s->no_source);
     SM_TRY(allocate(s, plan, err));
-    set_goal(s);
+    set_goal(s, plan, n_readers);
     SM_TRY(sm_sched_start(s, n_readers, err));
     SM_TRY(read_all(s, plan, err));
     sm_mem_free(s->sched.bulk.order, s->n_resident * sizeof(struct sm_weight_node *));

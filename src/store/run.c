@@ -12,21 +12,18 @@
 size_t sm_stage_bytes(size_t run_bytes, size_t row_bytes, bool verify)
 {
     const size_t one = sm_round_up(run_bytes + 2 * SM_IO_ALIGN, SM_IO_ALIGN);
-    const size_t pages = verify ? 2 * one + sm_round_up(row_bytes, SM_IO_ALIGN) : one;
-    return pages + SM_IO_ALIGN; /* room to align the first page */
+    return verify ? 2 * one + sm_round_up(row_bytes, SM_IO_ALIGN) : one;
 }
 
 smol_status sm_stage_new(struct sm_stage *st, size_t run_bytes, size_t row_bytes, bool verify,
                          smol_error *err)
 {
     const size_t one = sm_round_up(run_bytes + 2 * SM_IO_ALIGN, SM_IO_ALIGN);
-    memset(st, 0, sizeof *st);
-    st->block_bytes = sm_stage_bytes(run_bytes, row_bytes, verify);
-    st->block = sm_mem_new(st->block_bytes);
-    if (!st->block)
-        return SM_FAIL(err, NOMEM, "no memory for a read buffer of %zu bytes", st->block_bytes);
-    const size_t phase = (size_t)((uintptr_t)st->block & (SM_IO_ALIGN - 1));
-    st->data = st->block + (phase ? SM_IO_ALIGN - phase : 0);
+    void *pages;
+    *st = (struct sm_stage){0};
+    SM_TRY(sm_pages_new(&pages, sm_stage_bytes(run_bytes, row_bytes, verify), err));
+    st->data = pages;
+    st->n_bytes = sm_stage_bytes(run_bytes, row_bytes, verify);
     if (verify) {
         st->again = st->data + one;
         st->row = st->again + one;
@@ -36,8 +33,8 @@ smol_status sm_stage_new(struct sm_stage *st, size_t run_bytes, size_t row_bytes
 
 void sm_stage_free(struct sm_stage *st)
 {
-    sm_mem_free(st->block, st->block_bytes);
-    memset(st, 0, sizeof *st);
+    sm_pages_free(st->data, st->n_bytes);
+    *st = (struct sm_stage){0};
 }
 
 uint32_t sm_run_rows(uint32_t n_rows, size_t row_bytes, size_t bytes, const struct sm_place *place)

@@ -114,6 +114,7 @@ struct sm_store_plan {
     const uint32_t *n_slots;
     unsigned n_readers;
     uint32_t n_row_cells; /* rows kept that were read by themselves, beyond the last one */
+    uint64_t later_bytes; /* what the caller will take once all is loaded: to be left free */
     sm_progress_fn progress;
     void *progress_arg;
     const volatile bool *cancel;

@@ -66,9 +66,8 @@ struct sm_run {
 
 /* What one thread needs to read runs. */
 struct sm_stage {
-    uint8_t *block;      /* one allocation */
-    size_t block_bytes;
-    uint8_t *data;       /* run_bytes + 2 * SM_IO_ALIGN, aligned to SM_IO_ALIGN */
+    uint8_t *data;       /* run_bytes + 2 * SM_IO_ALIGN, in pages of their own */
+    size_t n_bytes;      /* of all three */
     uint8_t *again;      /* the same for the second read; NULL without verify */
     uint8_t *row;        /* one row in file order; NULL without verify */
 };
@@ -148,7 +147,7 @@ struct sm_guard {
     struct sm_memory_watch *watch;
     int64_t reserve_bytes;
     int64_t left_bytes;   /* at the last look, with what we hold ourselves; INT64_MIN: none yet */
-    int64_t goal_bytes;   /* rss when the store is loaded, but for what was given back; 0: it is */
+    int64_t goal_bytes;   /* rss when all is taken, but for what was given back; 0: it is */
     uint64_t next_ns, given_bytes;
     uint32_t floor, n_low;
 };
