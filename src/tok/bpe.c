@@ -46,7 +46,7 @@ static bool encode_small(struct job *j, const uint8_t *p, size_t n)
         for (size_t i = 1; i + 1 < n; i++)
             if (rank[i] < rank[best]) best = i;
         if (rank[best] == SM_TOK_NO_RANK) break;
-        id[best] = t->merged[rank[best]];
+        id[best] = sm_vocab_merged(t, rank[best]);
         n--;
         for (size_t i = best + 1; i < n; i++) {
             id[i] = id[i + 1];
@@ -102,7 +102,7 @@ static bool encode_long(struct job *j, const uint8_t *p, size_t n)
         const size_t at = (uint32_t)top;
         const uint32_t rank = (uint32_t)(top >> 32);
         if (m->len[at] == 0 || rank_at(j, at) != rank) continue;
-        j->id[at] = j->t->merged[rank];
+        j->id[at] = sm_vocab_merged(j->t, rank);
         sm_merge_join(m, at);
         const size_t before = sm_merge_before(m, at);
         if ((before != SIZE_MAX && !offer(j, before)) || !offer(j, at)) return false;
@@ -115,7 +115,7 @@ static bool encode_long(struct job *j, const uint8_t *p, size_t n)
 /* The token whose text is the piece in the byte alphabet. */
 static uint32_t find_whole(const struct sm_tok *t, const uint8_t *p, size_t n)
 {
-    char text[3 * SM_TOK_BYTES_MAX + 4];
+    char text[SM_TOK_TEXT_MAX + 4];
     size_t used = 0;
     if (n > t->text_max) return SM_TOK_NONE;
     for (size_t i = 0; i < n && used <= t->text_max; i++)

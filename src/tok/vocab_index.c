@@ -25,7 +25,8 @@ static void give(void *p, size_t count, size_t size) { sm_mem_free(p, (count ? c
 
 void sm_vocab_release(struct sm_tok *t)
 {
-    if (t->start) give(t->text, t->start[t->n_vocab], 1);
+    give(t->text, t->text_bytes, 1);
+    give(t->base, (size_t)t->n_vocab / 16 + 1, sizeof *t->base);
     give(t->start, (size_t)t->n_vocab + 1, sizeof *t->start);
     give(t->kind, t->n_vocab, 1);
     give(t->slot, t->n_slot, sizeof *t->slot);
@@ -98,7 +99,7 @@ smol_status sm_vocab_index(struct sm_tok *t, smol_error *err)
     smol_status st = SMOL_OK;
     t->id_bits = 1;
     while (t->n_vocab >> t->id_bits) t->id_bits++; /* so that all ones is no id */
-    t->n_slot = t->n_vocab + t->n_vocab / 2 + 8;   /* two thirds full */
+    t->n_slot = t->n_vocab + t->n_vocab / 4 + 8;   /* four fifths full */
     t->slot = sm_vocab_take(t, t->n_slot, sizeof *t->slot, &st, err);
     if (st != SMOL_OK) return st;
     memset(t->slot, 0xff, t->n_slot * sizeof *t->slot);
@@ -130,24 +131,43 @@ static void add_pair(struct sm_tok *t, uint64_t key, uint32_t rank)
     t->pair[i] = key << SM_TOK_RANK_BITS | rank;
 }
 
+/* Note that the merge of `rank` makes `result`: a table is kept from the first one on that does not
+ * follow the others in order. */
+static smol_status add_result(struct sm_tok *t, uint32_t rank, uint32_t result, bool first,
+                              smol_error *err)
+{
+    smol_status st = SMOL_OK;
+    if (first) t->first_merged = result - rank;
+    if (!t->merged && result == t->first_merged + rank) return SMOL_OK;
+    if (!t->merged) {
+        t->merged = sm_vocab_take(t, t->n_merge, sizeof *t->merged, &st, err);
+        if (st != SMOL_OK) return st;
+        for (uint32_t r = 0; r < rank; r++) t->merged[r] = t->first_merged + r;
+    }
+    t->merged[rank] = result;
+    return SMOL_OK;
+}
+
 /* "LEFT RIGHT", cut at the first space behind the first byte. A merge whose parts or result are no
  * tokens can never be used (no real vocabulary has one) and is left out. */
-static void add_merge(struct sm_tok *t, struct sm_str s, uint32_t rank, uint32_t *guess)
+static smol_status add_merge(struct sm_tok *t, struct sm_str s, uint32_t rank, uint32_t *guess,
+                             smol_error *err)
 {
     char both[2 * SM_TOK_BYTES_MAX + 8];
     const char *space = s.n > 1 ? memchr(s.p + 1, ' ', s.n - 1) : NULL;
-    if (!space || s.n - 1 > t->text_max || s.n - 1 > sizeof both) return;
+    if (!space || s.n - 1 > t->text_max || s.n - 1 > sizeof both) return SMOL_OK;
     const size_t n = (size_t)(space - s.p);
     const uint32_t left = sm_vocab_find(t, s.p, n);
     const uint32_t right = sm_vocab_find(t, space + 1, s.n - n - 1);
-    if (left == SM_TOK_NONE || right == SM_TOK_NONE) return;
+    if (left == SM_TOK_NONE || right == SM_TOK_NONE) return SMOL_OK;
     memcpy(both, s.p, n);
     memcpy(both + n, space + 1, s.n - n - 1);
     const uint32_t result = find_near(t, both, s.n - 1, *guess);
-    if (result == SM_TOK_NONE) return;
+    if (result == SM_TOK_NONE) return SMOL_OK;
+    SM_TRY(add_result(t, rank, result, *guess == 0, err)); /* 0: none was kept yet */
     *guess = result + 1;
-    t->merged[rank] = result;
     add_pair(t, (uint64_t)left << SM_TOK_ID_BITS | right, rank);
+    return SMOL_OK;
 }
 
 smol_status sm_vocab_merges(struct sm_tok *t, const struct sm_kv *kv, smol_error *err)
@@ -160,12 +180,11 @@ smol_status sm_vocab_merges(struct sm_tok *t, const struct sm_kv *kv, smol_error
         return SM_FAIL_AT(err, LIMIT, kv->at, "vocabulary has %llu merges, at most %u are possible",
                           (unsigned long long)kv->count, SM_TOK_MAX_MERGES);
     t->n_merge = (uint32_t)kv->count;
-    t->n_pair = t->n_merge + t->n_merge * 2 / 3 + 8; /* three fifths full */
-    t->merged = sm_vocab_take(t, t->n_merge, sizeof *t->merged, &st, err);
+    t->n_pair = t->n_merge + t->n_merge / 3 + 8; /* three quarters full */
     t->pair = sm_vocab_take(t, t->n_pair, sizeof *t->pair, &st, err);
     if (st != SMOL_OK) return st;
     memset(t->pair, 0xff, t->n_pair * sizeof *t->pair);
     for (uint32_t rank = 0; rank < t->n_merge && sm_gguf_next_str(kv, &cursor, &s); rank++)
-        add_merge(t, s, rank, &guess);
+        SM_TRY(add_merge(t, s, rank, &guess, err));
     return SMOL_OK;
 }

@@ -63,28 +63,33 @@ static smol_status load_texts(struct sm_tok *t, const struct sm_gguf *g, smol_er
         return SM_FAIL_AT(err, LIMIT, kv->at, "vocabulary has %llu tokens, at most %u are possible",
                           (unsigned long long)kv->count, SM_TOK_NONE - 1);
     t->n_vocab = (uint32_t)kv->count;
+    t->base = sm_vocab_take(t, (size_t)t->n_vocab / 16 + 1, sizeof *t->base, &st, err);
     t->start = sm_vocab_take(t, (size_t)t->n_vocab + 1, sizeof *t->start, &st, err);
     t->kind = sm_vocab_take(t, t->n_vocab, 1, &st, err);
     if (st != SMOL_OK) return st;
     for (uint32_t id = 0; id < t->n_vocab; id++) {
         if (!sm_gguf_next_str(kv, &cursor, &s))
             return SM_FAIL_AT(err, FORMAT, kv->at, "%s: token %u is cut off", KEY("tokens"), id);
-        if (s.n > 3 * SM_TOK_BYTES_MAX)
+        if (s.n > SM_TOK_TEXT_MAX)
             return SM_FAIL_AT(err, LIMIT, kv->at,
                               "vocabulary: token %u has %zu bytes, at most %u "
                               "are possible",
-                              id, s.n, 3 * SM_TOK_BYTES_MAX);
+                              id, s.n, SM_TOK_TEXT_MAX);
+        if (id % 16 == 0) t->base[id / 16] = (uint32_t)total;
+        t->start[id] = (uint16_t)(total - t->base[id / 16]);
         total += s.n; /* at most 2^21 tokens of 4,080 bytes: 2^33 */
         if (total > UINT32_MAX)
             return SM_FAIL_AT(err, LIMIT, kv->at, "the texts of the vocabulary exceed 4 GiB");
-        t->start[id + 1] = (uint32_t)total;
         if (s.n > t->text_max) t->text_max = (uint32_t)s.n;
     }
+    if (t->n_vocab % 16 == 0) t->base[t->n_vocab / 16] = (uint32_t)total;
+    t->start[t->n_vocab] = (uint16_t)(total - t->base[t->n_vocab / 16]);
+    t->text_bytes = (uint32_t)total;
     t->text = sm_vocab_take(t, (size_t)total, 1, &st, err);
     if (st != SMOL_OK) return st;
     cursor = 0;
     for (uint32_t id = 0; id < t->n_vocab && sm_gguf_next_str(kv, &cursor, &s); id++)
-        if (s.n > 0) memcpy(t->text + t->start[id], s.p, s.n);
+        if (s.n > 0) memcpy(t->text + sm_vocab_start(t, id), s.p, s.n);
     return SMOL_OK;
 }
 

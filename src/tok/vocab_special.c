@@ -133,7 +133,7 @@ static bool is_special(const struct sm_tok *t, uint32_t id)
 {
     const unsigned type = sm_vocab_type(t, id);
     return (type == SM_TOK_CONTROL || type == SM_TOK_USER || type == SM_TOK_UNKNOWN) &&
-           t->start[id + 1] > t->start[id];
+           sm_vocab_start(t, id + 1) > sm_vocab_start(t, id);
 }
 
 static bool by_text(const void *arg, uint32_t a, uint32_t b)
@@ -156,7 +156,7 @@ static smol_status list_special(struct sm_tok *t, smol_error *err)
         if (is_special(t, id)) t->special[n++] = id;
     sm_sort_u32(t->special, n, by_text, t);
     for (uint32_t i = n; i-- > 0;) /* 1 + index of the first text with a byte, 0: none */
-        t->special_first[(uint8_t)t->text[t->start[t->special[i]]]] = i + 1;
+        t->special_first[(uint8_t)t->text[sm_vocab_start(t, t->special[i])]] = i + 1;
     uint32_t next = n; /* then the first index at or behind the byte */
     t->special_first[256] = n;
     for (unsigned b = 256; b-- > 0;) {
