@@ -196,8 +196,8 @@ static int evaluate(struct eval *e)
     if (e->n_ids < 2) return sm_complain(SM_EXIT_FAILED, "the text has fewer than two tokens");
     cut_windows(e);
     if (e->o->tokens && e->n_windows != 1)
-        return sm_complain(SM_EXIT_FAILED, "%zu tokens do not fit the context of %zu", e->n_ids,
-                           e->window);
+        return sm_complain(SM_EXIT_FAILED, "%zu tokens do not fit the context of %zu (--ctx)",
+                           e->n_ids, e->window);
     const int code = open_logits(e);
     if (code != SM_EXIT_DONE) return code;
     if (run_windows(e, &err) != SMOL_OK) {

@@ -9,7 +9,8 @@ static smol_status check_tokens(const struct sm_session *s, const int32_t *token
 {
     const struct sm_engine *e = s->e;
     if (n > e->plan.ctx)
-        return SM_FAIL(err, LIMIT, "%zu tokens do not fit the context of %u", n, e->plan.ctx);
+        return SM_FAIL(err, LIMIT, "%zu tokens do not fit the context of %u (--ctx)", n,
+                       e->plan.ctx);
     for (size_t i = 0; i < n; i++)
         if (tokens[i] < 0 || (uint32_t)tokens[i] >= e->model->hp.n_vocab)
             return SM_FAIL(err, ARG, "token %zu is %d, expected 0 to %u", i, tokens[i],

@@ -304,7 +304,8 @@ static smol_status refuse(const struct sm_plan *p, smol_error *err)
         (void)snprintf(experts, sizeof experts, ", %u experts per layer in RAM",
                        (unsigned)p->n_slots);
     return SM_FAIL(err, NOMEM,
-                   "this needs at least %.1f MiB of memory (context %u%s) and may use %.1f MiB",
+                   "this needs at least %.1f MiB of memory (--ctx %u%s) and may use %.1f MiB "
+                   "(--memory)",
                    mib(p->needed_bytes) + 0.05, (unsigned)p->ctx, experts, mib(p->budget_bytes));
 }
 
