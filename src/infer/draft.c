@@ -5,8 +5,10 @@
 
 #define BLEND 0.0625        /* weight of a new observation */
 #define WORTH 1.03          /* a draft must promise this much, or auto takes a plain step */
-#define FIRST_PLAIN 3u      /* auto begins with this many plain steps, to know what they cost */
-#define REMEASURE 64u       /* auto takes a plain step after this many passes with drafts */
+#define FIRST_PLAIN 4u      /* auto begins with this many plain steps, to know what they cost */
+#define REMEASURE_FIRST 4u  /* auto takes a plain step after this many passes with drafts, then */
+#define REMEASURE 64u       /* after twice as many each time, up to these */
+#define TRIAL_SHARE 0.015   /* of the time: what trials that lose may cost */
 #define PAUSE_MIN 16u
 #define PAUSE_MAX 256u
 #define BLEND_TRIAL 0.5     /* the same for what a trial after a pause shows */
@@ -19,13 +21,17 @@ void sm_draft_init(struct sm_draft *d, enum sm_draft_mode mode, bool have_next)
     d->mode = mode;
     d->have_next = have_next;
     d->pause = PAUSE_MIN;
+    d->remeasure = REMEASURE_FIRST;
     for (int s = 0; s < SM_FROM_COUNT; s++)
         for (uint32_t i = 0; i < SM_DRAFT_MAX; i++) d->right[s][i] = first[s];
 }
 
-static double blend(const struct sm_draft *d, double old, double now)
+/* The n-th observation into a running mean; the first ones count alike. */
+static double blend(const struct sm_draft *d, double old, double now, uint32_t n)
 {
-    return old > 0 ? old + (d->trial ? BLEND_TRIAL : BLEND) * (now - old) : now;
+    double weight = d->trial ? BLEND_TRIAL : BLEND;
+    if (n && weight < 1.0 / n) weight = 1.0 / n;
+    return old > 0 ? old + weight * (now - old) : now;
 }
 
 /* Expected time of a pass over n tokens: measured, or a line through what was. Unknown slope: a
@@ -81,15 +87,30 @@ static struct best best_of(const struct sm_draft *d, const struct sm_draft_offer
     return b;
 }
 
+/* Plain steps after a trial of one draft from a source that is expected to lose: so many that the
+ * loss is TRIAL_SHARE of their time. */
+static uint32_t pause_for(const struct sm_draft *d, enum sm_draft_source s)
+{
+    const double tokens = 1 + (double)d->right[s][0];
+    const double lost = tokens / rate(d, s, 1) - tokens * d->pass_ns[1];
+    const double steps = lost / d->pass_ns[1] / TRIAL_SHARE;
+    return steps > PAUSE_MAX ? PAUSE_MAX : steps > d->pause ? (uint32_t)steps : d->pause;
+}
+
 struct sm_draft_choice sm_draft_choose(struct sm_draft *d, const struct sm_draft_offer *o)
 {
     const struct sm_draft_choice none = {0, SM_FROM_NEXT};
     d->trial = false;
     const bool free_choice = d->mode == SM_DRAFT_AUTO && !o->n_oracle;
     if (d->mode == SM_DRAFT_OFF && !o->n_oracle) return none;
-    if (free_choice && (d->n_plain < FIRST_PLAIN || d->since_plain >= REMEASURE)) return none;
+    if (free_choice && d->n_plain < FIRST_PLAIN) return none;
+    if (free_choice && d->since_plain >= d->remeasure) {
+        d->remeasure = d->remeasure * 2 < REMEASURE ? d->remeasure * 2 : REMEASURE;
+        return none;
+    }
     struct best b = best_of(d, o);
     if (!b.c.n || !free_choice) return b.c;
+    if (!(d->pass_ns[2] > 0)) b.c.n = 1; /* nothing is known of longer passes: a short one first */
     if (b.rate >= WORTH / d->pass_ns[1]) {
         d->pause = PAUSE_MIN;
         return b.c;
@@ -99,7 +120,8 @@ struct sm_draft_choice sm_draft_choose(struct sm_draft *d, const struct sm_draft
         return none;
     }
     d->trial = true;
-    d->rest = d->pause; /* a short trial, then a longer pause when it still loses */
+    /* a short trial, then a longer pause when it still loses */
+    d->rest = pause_for(d, b.c.source);
     d->pause = d->pause * 2 < PAUSE_MAX ? d->pause * 2 : PAUSE_MAX;
     b.c.n = 1;
     return b.c;
@@ -107,16 +129,17 @@ struct sm_draft_choice sm_draft_choose(struct sm_draft *d, const struct sm_draft
 
 void sm_draft_timed(struct sm_draft *d, uint32_t n_tok, double ns)
 {
-    d->pass_ns[n_tok] = blend(d, d->pass_ns[n_tok], ns);
     d->since_plain = n_tok == 1 ? 0 : d->since_plain + 1;
     d->n_plain += n_tok == 1;
+    d->n_passes[n_tok]++;
+    d->pass_ns[n_tok] = blend(d, d->pass_ns[n_tok], ns, d->n_passes[n_tok]);
     d->busy_ns += ns;
     d->tokens++;
 }
 
 void sm_draft_timed_next(struct sm_draft *d, uint32_t n, double ns)
 {
-    if (n) d->next_ns = blend(d, d->next_ns, ns / n);
+    if (n) d->next_ns = blend(d, d->next_ns, ns / n, 0);
     d->busy_ns += ns;
 }
 

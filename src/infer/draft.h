@@ -28,10 +28,12 @@ struct sm_draft {
     /* share right at each depth, the earlier ones right */
     float right[SM_FROM_COUNT][SM_DRAFT_MAX];
     double pass_ns[SM_DRAFT_MAX + 2];         /* [n]: a pass over n tokens */
+    uint32_t n_passes[SM_DRAFT_MAX + 2];
     double next_ns;                           /* one token from the next-token block */
     uint32_t rest, pause;  /* auto: plain steps until the next trial; length of that pause */
     bool trial;            /* the last choice was one */
     uint32_t since_plain;  /* passes since the last plain one */
+    uint32_t remeasure;    /* auto: passes with drafts before the next plain one */
     uint64_t n_plain;
     /* statistics */
     uint64_t proposed, accepted, tokens;
@@ -49,6 +51,9 @@ struct sm_draft_offer {
 struct sm_draft_choice { uint32_t n; enum sm_draft_source source; };
 /* How many tokens to draft and from where; n == 0: a plain step. */
 struct sm_draft_choice sm_draft_choose(struct sm_draft *d, const struct sm_draft_offer *o);
+
+/* Nothing will be drafted behind the token that is being computed, nor behind the next one. */
+static inline bool sm_draft_resting(const struct sm_draft *d) { return d->rest > 1; }
 
 /* A pass over n_tok tokens took ns; it drafted n_tok - 1 of them. */
 void sm_draft_timed(struct sm_draft *d, uint32_t n_tok, double ns);

@@ -39,6 +39,11 @@ void sm_next_note(struct sm_engine *e, uint32_t pos0, uint32_t n_tok)
     struct sm_next_rows *x = &e->next;
     const size_t ld = row_floats(e);
     if (!e->model->have_next) return;
+    if (n_tok == 1 && sm_draft_resting(&e->draft)) { /* nobody will ask for it: a gap */
+        x->first = pos0 + 1;
+        x->n = 0;
+        return;
+    }
     if (pos0 > 0 && pos0 >= x->first && pos0 < x->first + x->n)
         memmove(x->hidden, x->hidden + (pos0 - x->first) * ld, ld * sizeof(float));
     else memset(x->hidden, 0, ld * sizeof(float));

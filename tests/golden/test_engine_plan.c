@@ -63,6 +63,34 @@ static void check_learned(void)
     sm_engine_close(&e);
 }
 
+/* In small budgets, drafts that are chosen freely take one slot in 33 at most; those that are asked
+ * for may take more. */
+static void check_slots(void)
+{
+    static const smol_draft draft[3] = {SMOL_DRAFT_OFF, SMOL_DRAFT_AUTO, SMOL_DRAFT_LOOKUP};
+    char path[512];
+    unsigned n_less = 0, n_plans = 0;
+    bool kept = true;
+    smol_error err = {0};
+    for (unsigned mib = 13; mib < 22; mib++, n_plans++) {
+        unsigned slots[3] = {0};
+        for (unsigned i = 0; i < 3; i++) {
+            smol_params p;
+            smol_plan plan = {0};
+            smol_params_default(&p);
+            p.memory_bytes = (uint64_t)mib << 20;
+            p.ctx = 512;
+            p.draft = draft[i];
+            if (smol_plan_file(source_path(path, sizeof path, tiny), &p, &plan, &err) == SMOL_OK)
+                slots[i] = plan.slots;
+        }
+        kept = kept && slots[0] > 0 && 33 * slots[1] >= 32 * slots[0];
+        n_less += slots[2] < slots[0];
+    }
+    TAP_OK(kept, "free drafts leave the slots alone in %u budgets %s", n_plans, err.msg);
+    TAP_OK(n_less > 0, "lookups that are asked for take slots in %u of them", n_less);
+}
+
 /* The speed is predicted in RAM and paged, a slow flash makes it slower. */
 static void check_speed(void)
 {
@@ -154,6 +182,7 @@ int main(int argc, char **argv)
     tap_init(argc, argv);
     check_speed();
     check_learned();
+    check_slots();
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) check_order(models[i]);
     check_routers();
     return tap_done();
