@@ -258,25 +258,26 @@ static smol_status leave_next_out(struct sm_engine *e, const smol_params *p, smo
     return sm_engine_declare(e, p, false, err);
 }
 
+static void set_drafts(struct sm_engine *e, uint32_t n_draft, uint32_t logit_rows)
+{
+    e->n_draft = n_draft;
+    e->logit_rows = logit_rows;
+    e->model->ring_slack = n_draft + 1;
+}
+
 /* What drafts need may cost slots. Automatic ones are left out when it is more than one in 33: the
  * experts that are missed more often cost every token, and drafts help few. */
-static smol_status leave_drafts_out(struct sm_engine *e, const smol_params *p, smol_error *err)
+static void leave_drafts_out(struct sm_engine *e, const smol_params *p)
 {
     const uint32_t n_draft = e->n_draft, logit_rows = e->logit_rows;
     smol_error ignored;
-    if (e->draft_kind != SMOL_DRAFT_AUTO || e->oracle > 0) return SMOL_OK;
-    if (try_plan(e, p, &ignored) != SMOL_OK || e->plan.experts_resident) return SMOL_OK;
+    if (e->draft_kind != SMOL_DRAFT_AUTO || e->oracle > 0) return;
+    if (try_plan(e, p, &ignored) != SMOL_OK || e->plan.experts_resident) return;
     const uint32_t with = e->plan.n_slots;
-    e->n_draft = 0;
-    e->logit_rows = p->logit_rows ? p->logit_rows : 1;
-    SM_TRY(sm_engine_declare(e, p, false, err));
-    if (try_plan(e, p, &ignored) == SMOL_OK && 33 * with < 32 * e->plan.n_slots) {
+    set_drafts(e, 0, p->logit_rows ? p->logit_rows : 1);
+    if (try_plan(e, p, &ignored) == SMOL_OK && 33 * with < 32 * e->plan.n_slots)
         e->draft_kind = SMOL_DRAFT_OFF;
-        return SMOL_OK;
-    }
-    e->n_draft = n_draft;
-    e->logit_rows = logit_rows;
-    return sm_engine_declare(e, p, false, err);
+    else set_drafts(e, n_draft, logit_rows);
 }
 
 /* The homes of all weights for the budget. */
@@ -319,7 +320,7 @@ smol_status sm_engine_make_plan(struct sm_engine *e, const smol_params *p, smol_
     SM_TRY(size_sampler(e, p, err));
     SM_TRY(find_smallest(e, p, err));
     SM_TRY(leave_next_out(e, p, err));
-    SM_TRY(leave_drafts_out(e, p, err));
+    leave_drafts_out(e, p);
     SM_TRY(sm_engine_read_learned(e, p->learned_path, err)); /* a list for these pools */
     st = share_out(e, p, err);
     if (st != SMOL_OK) {

@@ -21,9 +21,9 @@ smol_status sm_stage_new(struct sm_stage *st, size_t run_bytes, size_t row_bytes
     const size_t one = sm_round_up(run_bytes + 2 * SM_IO_ALIGN, SM_IO_ALIGN);
     void *pages;
     *st = (struct sm_stage){0};
-    SM_TRY(sm_pages_new(&pages, sm_stage_bytes(run_bytes, row_bytes, verify), err));
-    st->data = pages;
     st->n_bytes = sm_stage_bytes(run_bytes, row_bytes, verify);
+    SM_TRY(sm_pages_new(&pages, st->n_bytes, err));
+    st->data = pages;
     if (verify) {
         st->again = st->data + one;
         st->row = st->again + one;
