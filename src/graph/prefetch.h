@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Prefetching: which experts the next layers will ask for, so that their reads start now.
  *
- * When layer L has routed one token, 8-bit copies of the routers of layers L+1 … L+a see the same
+ * When layer L has routed one token, 4-bit copies of the routers of layers L+1 … L+a see the same
  * residual under their own norm weight and choose as those layers really choose; before the first
  * layer the token's embedding stands in. What is missing is asked for as NEXT. Of several tokens
  * the next layer sees all, so that its first reads are under way while attention is computed. A
@@ -9,8 +9,10 @@
  *
  * It adapts. For every distance and rank the share of missing candidates that were then used is
  * kept (decayed); a candidate is read when that share promises more than a wrong read would cost at
- * the present load of the flash, a distance is looked at when some rank of it is worth it, and
- * everything stops for a while when predictions cost more time than their reads can have saved. */
+ * the present load of the flash; a distance is looked at when some rank of it is worth it (beyond
+ * the next layer only while compute waits for reads for longer than a look takes); and everything
+ * stops for a while when predictions cost more time than their reads can have saved.
+ */
 #ifndef SM_PREFETCH_H
 #define SM_PREFETCH_H
 
@@ -23,7 +25,7 @@
 struct sm_prefetch_layer {
     const struct sm_moe *moe;
     const struct sm_weight *norm; /* [n_embd] ffn norm of that layer */
-    const uint8_t *router;    /* x8 Q8_0, NULL: this layer cannot be predicted */
+    const uint8_t *router;    /* x8 Q4_0, NULL: this layer cannot be predicted */
 };
 
 /* One standing prediction: what a layer was expected to choose, from some layers before. */
@@ -50,8 +52,10 @@ struct sm_prefetch {
     uint64_t n_tokens, off_until, off_tokens;  /* off_tokens: length of the next pause */
     uint64_t ns_spent;                   /* on predictions since the last judgement */
     struct { uint64_t ns, busy_ns, used, wasted; } from; /* counters then; ns 0: none */
-    uint64_t busy_at_ns, busy_then_ns;
-    float busy;                          /* decayed share of the time in which flash was read */
+    struct { uint64_t ns, busy_ns, wait_ns; } then; /* counters at the last look at the flash */
+    uint64_t ns_looks, n_looks;          /* since then: predictions of one layer each */
+    float busy, waits; /* decayed shares of the time: flash was read, compute waited for it */
+    bool far_pays;                       /* looking beyond the next layer may be worth its time */
 };
 
 /* Bytes of everything for n_layers layers with at most n_expert experts. */
