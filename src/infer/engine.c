@@ -196,6 +196,7 @@ static smol_status load_weights(struct sm_engine *e, smol_error *err)
     uint32_t slots[SM_MODEL_MAX_BLOCKS];
     const struct sm_store_plan sp = {.n_slots = slots, .n_readers = e->plan.n_readers,
                                      .n_row_cells = e->plan.n_row_cells,
+                                     .n_spares = e->plan.n_spares,
                                      .later_bytes = e->scratch_bytes + e->plan.prefetch_bytes,
                                      .progress = e->progress, .progress_arg = e->progress_arg,
                                      .cancel = e->cancel};

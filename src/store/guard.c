@@ -37,23 +37,22 @@ static bool give_back(struct sm_expert_pool *p)
         if (!sl) return false;
         sm_slot_clear(p, sl);
     }
-    sl->state = SM_SLOT_OFF;
-    p->n_off++;
-    sm_pages_drop(p->arena + (size_t)sm_slot_index(p, sl) * p->info.slot_bytes, p->info.slot_bytes);
+    sm_pages_drop(sm_slot_off(p, sl), p->info.slot_bytes);
     return true;
 }
 
 static uint64_t shrink(struct sm_store *s, uint64_t bytes)
 {
-    uint64_t given = 0;
+    uint64_t given = 0, spare = 1;
     bool any = true;
     (void)pthread_mutex_lock(&s->sched.mu);
+    for (; given < bytes && spare; given += spare) spare = sm_spares_give_up(s);
     while (given < bytes && any) {
         any = false;
         for (uint32_t i = 0; i < s->n_pools; i++) { /* one of each, so that the layers stay alike */
             struct sm_expert_pool *p = s->pool[i];
-            if (p->complete || sm_pool_live(p) <= s->guard.floor || !give_back(p)) continue;
-            sm_policy_shrink(&p->policy, sm_pool_live(p));
+            if (p->complete || sm_pool_own(p) <= s->guard.floor || !give_back(p)) continue;
+            sm_policy_shrink(&p->policy, sm_pool_own(p));
             given += p->info.slot_bytes;
             any = true;
         }

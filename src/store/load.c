@@ -116,24 +116,25 @@ static smol_status new_resident(struct sm_store *s, smol_error *err)
 }
 
 static smol_status new_pool(struct sm_store *s, struct sm_expert_pool *p, uint32_t n_slots,
-                            smol_error *err)
+                            uint32_t n_spares, smol_error *err)
 {
     void *arena;
     uint64_t bytes;
     const uint32_t n = p->info.n_expert;
-    p->n_slots = n_slots < n ? n_slots : n;
-    assert(p->n_slots >= 2 || p->n_slots == n);
-    p->complete = p->n_slots == n;
-    if (!sm_mul_ok(p->info.slot_bytes, p->n_slots, &bytes) || bytes > SIZE_MAX)
+    const uint32_t n_own = n_slots < n ? n_slots : n;
+    p->n_slots = n - n_own < n_spares ? n : n_own + n_spares;
+    assert(n_own >= 2 || n_own == n);
+    p->complete = n_own == n;
+    if (!sm_mul_ok(p->info.slot_bytes, n_own, &bytes) || bytes > SIZE_MAX)
         return SM_FAIL(err, NOMEM, "%u slots of %zu bytes are more than an address can hold",
-                       (unsigned)p->n_slots, p->info.slot_bytes);
+                       (unsigned)n_own, p->info.slot_bytes);
     SM_TRY(sm_pages_reserve(&arena, (size_t)bytes, err));
     p->arena = arena;
     p->arena_bytes = (size_t)bytes;
     p->table_bytes = sm_slots_table_bytes(n);
     p->tables = sm_mem_new(p->table_bytes);
     if (!p->tables) return SM_FAIL(err, NOMEM, "no memory for the table of a pool");
-    sm_slots_init(p, s->policy);
+    sm_slots_init(p, s->policy, n_own);
     if (p->complete) s->sched.bulk.bytes_total += p->info.expert_file_bytes * n;
     return SMOL_OK;
 }
@@ -167,7 +168,8 @@ static smol_status allocate(struct sm_store *s, const struct sm_store_plan *plan
     const bool verify = s->opt.verify;
     SM_TRY(new_resident(s, err));
     for (uint32_t i = 0; i < s->n_pools; i++)
-        SM_TRY(new_pool(s, s->pool[i], plan->n_slots[i], err));
+        SM_TRY(new_pool(s, s->pool[i], plan->n_slots[i], plan->n_spares, err));
+    SM_TRY(sm_spares_new(s, plan->n_spares, err));
     SM_TRY(new_use(s, err));
     SM_TRY(sm_stream_start(s, err));
     if (s->by_row_bytes_max) {
@@ -202,11 +204,14 @@ static bool touch_some(struct sm_store *s)
             b->touch_slot = 0;
             continue;
         }
-        if (p->slot[b->touch_slot].state != SM_SLOT_OFF)
-            sm_pages_touch(p->arena + (size_t)b->touch_slot * p->info.slot_bytes,
-                           p->info.slot_bytes);
+        const struct sm_slot *sl = &p->slot[b->touch_slot];
+        if (sl->data) sm_pages_touch(sl->data, p->info.slot_bytes);
         b->touch_slot++;
         done += p->info.slot_bytes;
+    }
+    for (; b->touch_spare < s->spares.n_free && done < TOUCH_BYTES; b->touch_spare++) {
+        sm_pages_touch(s->spares.free[b->touch_spare], s->spares.slot_bytes);
+        done += s->spares.slot_bytes;
     }
     return done > 0;
 }
@@ -234,6 +239,7 @@ static void set_goal(struct sm_store *s, const struct sm_store_plan *plan, unsig
         (int64_t)(m.rss_bytes + s->resident_bytes + n_readers * stage + plan->later_bytes);
     for (uint32_t i = 0; i < s->n_pools; i++)
         s->guard.goal_bytes += (int64_t)s->pool[i]->arena_bytes;
+    s->guard.goal_bytes += (int64_t)s->spares.arena_bytes;
 }
 
 static smol_status read_all(struct sm_store *s, const struct sm_store_plan *plan, smol_error *err)

@@ -251,7 +251,7 @@ static void set_pointers(const struct sm_expert_pool *p, const struct sm_slot *s
                          struct sm_expert *e)
 {
     const struct sm_pool_info *i = &p->info;
-    const uint8_t *base = p->arena + (size_t)sm_slot_index(p, sl) * i->slot_bytes;
+    const uint8_t *base = sl->data;
     e->gate = base + i->gate.offset_bytes;
     e->down = base + i->down.offset_bytes;
     if (i->fused) e->up = e->gate + i->gate.slot_bytes / 2; /* whole groups on both sides */
@@ -378,6 +378,7 @@ void sm_pager_end(struct sm_store *s)
     u->active = false;
     /* After a failure or a stop nothing of this use stays under way. */
     while (early && is_draining(p)) (void)pthread_cond_wait(&s->sched.done, &s->sched.mu);
+    sm_spares_return(s, p);
     sm_slots_check(s, p);
     sm_sched_unlock(&s->sched);
 }

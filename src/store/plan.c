@@ -272,6 +272,19 @@ static void keep_rows(const struct sm_plan_input *in, struct sm_plan *p)
     p->total_bytes += p->rows_bytes;
 }
 
+/* A part of a slot in every pool is whole slots for those that are read ahead. */
+static void keep_spares(const struct sm_plan_input *in, struct sm_plan *p)
+{
+    const uint64_t left = in->budget_bytes - p->total_bytes;
+    uint64_t largest = 0;
+    for (uint32_t i = 0; i < in->n_pools; i++)
+        if (in->pools[i].slot_bytes > largest) largest = in->pools[i].slot_bytes;
+    if (!p->prefetch || !largest || in->pool_user) return;
+    p->n_spares = left / largest < SM_SPARES_MAX ? (uint32_t)(left / largest) : SM_SPARES_MAX;
+    p->spare_bytes = p->n_spares * largest;
+    p->total_bytes += p->spare_bytes;
+}
+
 static void put_item(struct sm_plan *p, const char *what, uint64_t bytes)
 {
     if (!bytes) return;
@@ -284,6 +297,7 @@ static void list_items(const struct sm_plan_input *in, struct sm_plan *p)
     p->n_items = 0;
     put_item(p, "weights that stay", p->resident_bytes);
     put_item(p, p->experts_resident ? "experts, all" : "expert pool", p->pool_bytes);
+    put_item(p, "spare slots, for reading ahead", p->spare_bytes);
     put_item(p, "context (KV cache)", p->kv_bytes);
     put_item(p, "scratch", p->scratch_bytes);
     put_item(p, "ring of streamed weights", p->ring_bytes);
@@ -313,7 +327,7 @@ smol_status sm_plan_make(const struct sm_plan_input *in, struct sm_plan *out, sm
 {
     struct wishes w;
     memset(out, 0, sizeof *out);
-    assert(in->n_fixed + 10 <= SM_PLAN_ITEMS_MAX);
+    assert(in->n_fixed + 11 <= SM_PLAN_ITEMS_MAX);
     fill_constant(in, out);
     SM_TRY(read_wishes(in, out, &w, err));
 
@@ -346,6 +360,7 @@ smol_status sm_plan_make(const struct sm_plan_input *in, struct sm_plan *out, sm
              mib(out->stream_bytes));
     if (out->experts_resident) out->prefetch = false;
     keep_rows(in, out);
+    keep_spares(in, out);
     list_items(in, out);
     predict(in, out);
     return SMOL_OK;

@@ -16,7 +16,9 @@
  *  5. Slots: --pool N, raised to the floor (experts per token + 1) and clamped to the number of
  *     experts, both with a note; else as many as fit.
  *  6. Rows of an embedding table that stays in the file: 1/SM_PLAN_ROWS_SHARE of the budget, from
- *     what is left then. */
+ *     what is left then.
+ *  7. Spare slots, which pools borrow while they are read ahead: at most SM_SPARES_MAX, from what
+ *     is left after that and does not make a slot in every pool. */
 #ifndef SM_PLAN_H
 #define SM_PLAN_H
 
@@ -53,7 +55,7 @@ struct sm_plan_input {
     uint32_t n_expert_used;      /* experts per token; floor = n_expert_used + 1 */
 
     const struct sm_plan_item *fixed; /* process, header, tokeniser, model tables, … */
-    uint32_t n_fixed;            /* at most SM_PLAN_ITEMS_MAX - 10 */
+    uint32_t n_fixed;            /* at most SM_PLAN_ITEMS_MAX - 11 */
     uint64_t stack_bytes;        /* of one thread that is started (SM_STACK_BYTES) */
     unsigned n_threads;          /* compute threads, the caller's own included; >= 1 */
 
@@ -99,6 +101,8 @@ struct sm_plan {
     uint64_t prefetch_bytes;
     uint32_t n_row_cells;        /* rows of the embedding table kept beyond the last one read */
     uint64_t rows_bytes;         /* of these */
+    uint32_t n_spares;           /* slots that no pool owns */
+    uint64_t spare_bytes;        /* of these */
     uint64_t table_bytes;        /* row staging and tables of the store */
     uint64_t fixed_bytes;
     struct sm_plan_item items[SM_PLAN_ITEMS_MAX]; /* "what lives where"; sums to total_bytes */

@@ -101,7 +101,7 @@ void sm_piece_run(const struct sm_store *s, const struct sm_expert_pool *p, uint
         .place = place,
         .mat = expert,
         .mat_row = row0,
-        .dst = p->arena + (size_t)slot * p->info.slot_bytes + shape->offset_bytes + before,
+        .dst = p->slot[slot].data + shape->offset_bytes + before,
     };
 }
 

@@ -6,6 +6,7 @@
  *                    DRAINING --revive--> LOADING
  *                    LOADING --a read failed, last read landed--> FAILED (pinned) | EMPTY
  *                    FAILED --clear (unpinned)--> EMPTY
+ *   EMPTY --memory given up--> OFF --borrowed--> EMPTY (spares.c, guard.c)
  *
  * A slot is cleared only when no read into it is under way, so a completion always belongs to the
  * load that started it; the generation number it carries is asserted, not used. */
@@ -22,15 +23,20 @@ size_t sm_slots_table_bytes(uint32_t n_expert)
     return slots_bytes(n_expert) + map_bytes(n_expert) + sm_policy_bytes(n_expert);
 }
 
-void sm_slots_init(struct sm_expert_pool *p, const struct sm_policy_ops *ops)
+void sm_slots_init(struct sm_expert_pool *p, const struct sm_policy_ops *ops, uint32_t n_own)
 {
     const uint32_t n = p->info.n_expert;
     uint8_t *at = p->tables;
     p->slot = (struct sm_slot *)p->tables;
     p->slot_of = (uint16_t *)(void *)(at + slots_bytes(n));
-    sm_policy_init(&p->policy, ops, n, p->n_slots, at + slots_bytes(n) + map_bytes(n));
+    sm_policy_init(&p->policy, ops, n, n_own, at + slots_bytes(n) + map_bytes(n));
     for (uint32_t e = 0; e < n; e++) p->slot_of[e] = SM_NO_SLOT;
-    for (uint32_t i = 0; i < p->n_slots; i++) p->slot[i].pool = p->index;
+    for (uint32_t i = 0; i < p->n_slots; i++) {
+        p->slot[i].pool = p->index;
+        if (i < n_own) p->slot[i].data = p->arena + (size_t)i * p->info.slot_bytes;
+        else p->slot[i].state = SM_SLOT_OFF;
+    }
+    p->n_off = p->n_slots - n_own;
 }
 
 void sm_slot_start(struct sm_store *s, struct sm_expert_pool *p, struct sm_slot *sl,
@@ -53,6 +59,16 @@ void sm_slot_start(struct sm_store *s, struct sm_expert_pool *p, struct sm_slot 
     sl->io_class = (uint8_t)io_class;
     sl->state = SM_SLOT_LOADING;
     sm_sched_push(&s->sched, sl);
+}
+
+uint8_t *sm_slot_off(struct sm_expert_pool *p, struct sm_slot *sl)
+{
+    uint8_t *data = sl->data;
+    assert(sl->state == SM_SLOT_EMPTY && data);
+    sl->state = SM_SLOT_OFF;
+    sl->data = NULL;
+    p->n_off++;
+    return data;
 }
 
 void sm_slot_clear(struct sm_expert_pool *p, struct sm_slot *sl)
@@ -154,10 +170,12 @@ static void check_slot(const struct sm_expert_pool *p, const struct sm_slot *sl)
     const uint32_t left = sl->left[SM_HALF_GATE_UP] + sl->left[SM_HALF_DOWN];
     if (sl->state == SM_SLOT_EMPTY || sl->state == SM_SLOT_OFF) {
         assert(!sl->pins && !sl->n_flying && !sl->queued);
+        assert((sl->state == SM_SLOT_OFF) == !sl->data);
         return;
     }
     /* an expert is in one slot at most: the map is one to one */
-    assert(sl->expert < p->info.n_expert && p->slot_of[sl->expert] == sm_slot_index(p, sl));
+    assert(sl->data && sl->expert < p->info.n_expert);
+    assert(p->slot_of[sl->expert] == sm_slot_index(p, sl));
     switch (sl->state) {
     case SM_SLOT_LOADING:
         assert(left && sl->n_flying <= left);
@@ -173,14 +191,15 @@ static void check_slot(const struct sm_expert_pool *p, const struct sm_slot *sl)
 
 void sm_slots_check(const struct sm_store *s, const struct sm_expert_pool *p)
 {
-    uint32_t n_used = 0, n_mapped = 0;
+    uint32_t n_used = 0, n_mapped = 0, n_off = 0;
     if (!s->check) return;
     for (uint32_t i = 0; i < p->n_slots; i++) {
         check_slot(p, &p->slot[i]);
+        n_off += p->slot[i].state == SM_SLOT_OFF;
         n_used += p->slot[i].state != SM_SLOT_EMPTY && p->slot[i].state != SM_SLOT_OFF;
     }
     for (uint32_t e = 0; e < p->info.n_expert; e++) n_mapped += p->slot_of[e] != SM_NO_SLOT;
-    assert(n_used == n_mapped);
+    assert(n_used == n_mapped && n_off == p->n_off && p->n_lent <= sm_pool_live(p));
     const struct sm_use *u = &s->use;
     if (!u->active || u->pool != p) return;
     for (unsigned i = 0; i < u->n; i++) {

@@ -120,6 +120,7 @@ void sm_store_free(struct sm_store *s)
     sm_mem_free(s->sched.bulk.order, s->n_resident * sizeof(struct sm_weight_node *));
     sm_pages_free(s->resident, (size_t)s->resident_bytes);
     for (uint32_t i = 0; i < s->n_pools; i++) free_pool(s->pool[i]);
+    sm_spares_free(s);
     sm_mem_free(s->pool, s->cap_pools * sizeof *s->pool);
     for (struct sm_weight_node *n = s->first, *next; n; n = next) {
         next = n->next;

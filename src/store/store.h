@@ -110,9 +110,11 @@ typedef void (*sm_progress_fn)(void *arg, const char *what, uint64_t done, uint6
 /* Allocate and read. n_slots[pool]: slots of each pool (clamped by the caller to n_expert; a pool
  * with n_slots == n_expert reads everything once and never again). Returns CANCELLED when *cancel
  * becomes true. Blocks with non-finite scales are FORMAT and name tensor, row and byte offset. */
+#define SM_SPARES_MAX 32u
 struct sm_store_plan {
     const uint32_t *n_slots;
     unsigned n_readers;
+    uint32_t n_spares;    /* slots that pools borrow while they are read ahead; <= SM_SPARES_MAX */
     uint32_t n_row_cells; /* rows kept that were read by themselves, beyond the last one */
     uint64_t later_bytes; /* what the caller will take once all is loaded: to be left free */
     sm_progress_fn progress;

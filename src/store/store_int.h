@@ -9,6 +9,7 @@
  *   policy.c   the logical pool: counting and what to keep
  *   pager.c    begin / take / give / end
  *   pager_prefetch.c  reads ahead of a use
+ *   spares.c   memory that pools borrow while they are read ahead
  *   rows.c     single rows
  *   slot_view.c  a look at the slots
  *   stream.c   dense matrices that are read again for every sweep
@@ -92,6 +93,7 @@ enum { SM_HALF_GATE_UP, SM_HALF_DOWN, SM_HALVES };         /* what becomes ready
 
 struct sm_slot {
     struct sm_slot *prev, *next; /* queue of its class, while pieces wait to be started */
+    uint8_t *data;               /* its memory; NULL: OFF */
     uint32_t pool;
     uint32_t generation;         /* counts loads into this slot */
     uint32_t next_piece;         /* first piece not started */
@@ -122,8 +124,9 @@ struct sm_expert_pool {
     uint32_t index;
     struct sm_part part[SM_PARTS];
     uint32_t n_pieces;           /* of an expert */
-    uint32_t n_slots;
-    uint32_t n_off;              /* slots given back */
+    uint32_t n_slots;            /* places for slots: its own and such as can be borrowed */
+    uint32_t n_off;              /* places without memory */
+    uint32_t n_lent;             /* spare memory that it has borrowed */
     uint32_t k_max;              /* most experts that one token was noted with */
     bool complete;               /* every expert has its slot and stays */
     uint64_t n_guessed, n_guess_used, guess_wasted_bytes; /* statistics of speculation */
@@ -136,11 +139,23 @@ struct sm_expert_pool {
     struct sm_policy policy;
 };
 
-/* Slots that can hold something. */
+/* Slots that can hold something, and those of them that stay the pool's. */
 static inline uint32_t sm_pool_live(const struct sm_expert_pool *p)
 {
     return p->n_slots - p->n_off;
 }
+static inline uint32_t sm_pool_own(const struct sm_expert_pool *p)
+{
+    return sm_pool_live(p) - p->n_lent;
+}
+
+/* spares.c: memory that pools borrow while they are read ahead */
+struct sm_spares {
+    uint8_t *arena;
+    size_t arena_bytes, slot_bytes; /* of the largest expert */
+    uint8_t *free[SM_SPARES_MAX];
+    uint32_t n_free, n;
+};
 
 struct sm_guard {
     void (*probe)(struct sm_memory_watch *watch, struct sm_memory *out); /* NULL: no guard */
@@ -172,6 +187,7 @@ struct sm_bulk {
     smol_status status;
     smol_error err;
     uint32_t touch_pool, touch_slot; /* the loading thread's alone: the next slot to be touched */
+    uint32_t touch_spare;
 };
 
 struct sm_sched {
@@ -287,6 +303,7 @@ struct sm_store {
     const struct sm_policy_ops *policy;
     bool loaded;
     struct sm_guard guard;
+    struct sm_spares spares;
     bool check;                  /* assert all invariants after every step (tests) */
     uint8_t *resident;
     struct sm_stage row_stage, check_stage; /* of the decoding thread */
@@ -345,7 +362,8 @@ uint64_t sm_limit_enter(struct sm_limit *l, size_t n, uint64_t now_ns);
 
 /* slots.c: all under sched.mu */
 size_t sm_slots_table_bytes(uint32_t n_expert);
-void sm_slots_init(struct sm_expert_pool *p, const struct sm_policy_ops *ops);
+/* n_own: slots with memory of the arena, the first ones. */
+void sm_slots_init(struct sm_expert_pool *p, const struct sm_policy_ops *ops, uint32_t n_own);
 static inline bool sm_slot_half_ready(const struct sm_slot *sl, unsigned half)
 {
     return (sl->state == SM_SLOT_READY || sl->state == SM_SLOT_LOADING) && !sl->left[half];
@@ -357,6 +375,8 @@ static inline uint32_t sm_slot_index(const struct sm_expert_pool *p, const struc
 /* Start reading an expert into an EMPTY slot. */
 void sm_slot_start(struct sm_store *s, struct sm_expert_pool *p, struct sm_slot *sl,
                    uint16_t expert, enum sm_io_class io_class);
+/* An EMPTY slot gives up its memory, which is returned, and its place is OFF. */
+uint8_t *sm_slot_off(struct sm_expert_pool *p, struct sm_slot *sl);
 /* Forget what an idle slot holds. */
 void sm_slot_clear(struct sm_expert_pool *p, struct sm_slot *sl);
 /* Stop an unpinned LOADING slot: EMPTY at once, or DRAINING until its reads have landed. */
@@ -372,6 +392,18 @@ struct sm_slot *sm_slots_empty(struct sm_expert_pool *p);
 struct sm_slot *sm_slots_victim(struct sm_expert_pool *p);
 /* Assert every invariant of a pool, if the store's `check` is set (nothing under NDEBUG). */
 void sm_slots_check(const struct sm_store *s, const struct sm_expert_pool *p);
+
+/* spares.c */
+SM_NODISCARD smol_status sm_spares_new(struct sm_store *s, uint32_t n, smol_error *err);
+void sm_spares_free(struct sm_store *s);
+/* True when the pool may borrow; lend: an EMPTY slot on borrowed memory, NULL: it may not. */
+bool sm_spares_left(const struct sm_store *s, const struct sm_expert_pool *p);
+struct sm_slot *sm_spares_lend(struct sm_store *s, struct sm_expert_pool *p);
+/* The pool's use has ended: it gives back as much as it borrowed, the memory of what is worth least
+ * to the policy. */
+void sm_spares_return(struct sm_store *s, struct sm_expert_pool *p);
+/* The system runs short: bytes of one spare slot given back to it, 0: none is free. */
+uint64_t sm_spares_give_up(struct sm_store *s);
 
 /* sched.c */
 static inline void sm_sched_lock(struct sm_sched *q) { (void)pthread_mutex_lock(&q->mu); }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The guard, with a made-up system: slots are given back when memory runs short, layers stay alike,
  * what remains is right, and at the floor the run ends after a few looks. And filling pools before
- * the first token, and settling what was read ahead for nothing. */
+ * the first token, settling what was read ahead for nothing, and borrowing memory for it. */
 #include "store/store_int.h"
 #include "store_file.h"
 #include "tap.h"
@@ -36,10 +36,12 @@ static struct sm_store *new_store(void)
     return s;
 }
 
+static uint32_t n_spares;
+
 static smol_status load(struct sm_store *s, uint32_t n_slots, smol_error *err)
 {
     const uint32_t slots[N_LAYERS] = {n_slots, n_slots};
-    const struct sm_store_plan plan = {.n_slots = slots, .n_readers = 2};
+    const struct sm_store_plan plan = {.n_slots = slots, .n_readers = 2, .n_spares = n_spares};
     return sm_store_load(s, &plan, err);
 }
 
@@ -52,26 +54,33 @@ static struct sm_store *open_store(uint32_t n_slots)
     abort();
 }
 
+/* One token's use of these experts. */
+static bool use(struct sm_store *s, uint32_t pool, const uint16_t *ids, unsigned n)
+{
+    bool ok = true;
+    sm_pager_note(s, pool, ids, n);
+    sm_pager_begin(s, pool, ids, n, SM_ORDER_ARRIVAL);
+    for (unsigned k = 0; k < n && ok; k++) {
+        struct sm_expert e;
+        unsigned i;
+        smol_error err = {0};
+        ok = sm_pager_take(s, &i, &e, &err) == SMOL_OK &&
+             sm_pager_take_down(s, i, &err) == SMOL_OK &&
+             s->pool[pool]->slot[s->use.slot[i]].expert == ids[i];
+        if (ok) sm_pager_give(s, i);
+    }
+    sm_pager_end(s);
+    return ok;
+}
+
 /* Use every expert of the pool, four at a time. */
 static bool use_all(struct sm_store *s, uint32_t pool)
 {
     bool ok = true;
-    for (uint16_t first = 0; first < N_EXPERT; first += 4) {
-        const uint16_t ids[4] = {first, (uint16_t)(first + 1), (uint16_t)(first + 2),
-                                 (uint16_t)(first + 3)};
-        sm_pager_note(s, pool, ids, 4);
-        sm_pager_begin(s, pool, ids, 4, SM_ORDER_ARRIVAL);
-        for (unsigned n = 0; n < 4; n++) {
-            struct sm_expert e;
-            unsigned i;
-            smol_error err = {0};
-            ok = ok && sm_pager_take(s, &i, &e, &err) == SMOL_OK &&
-                 sm_pager_take_down(s, i, &err) == SMOL_OK;
-            ok = ok && s->pool[pool]->slot[s->use.slot[i]].expert == ids[i];
-            if (!ok) break;
-            sm_pager_give(s, i);
-        }
-        sm_pager_end(s);
+    for (unsigned e = 0; e < N_EXPERT; e += 4) {
+        const uint16_t ids[4] = {(uint16_t)e, (uint16_t)(e + 1), (uint16_t)(e + 2),
+                                 (uint16_t)(e + 3)};
+        ok = ok && use(s, pool, ids, 4);
     }
     return ok;
 }
@@ -225,17 +234,8 @@ static void test_settle(void)
         while (s->pool[0]->slot[s->pool[0]->slot_of[ids[i]]].state != SM_SLOT_READY)
             sm_sleep_ns(100000);
     const uint16_t used[2] = {2, 7};
-    sm_pager_begin(s, 0, used, 2, SM_ORDER_ARRIVAL);
     sm_pager_settle(s, 0);
-    for (unsigned n = 0; n < 2; n++) {
-        struct sm_expert e;
-        unsigned i;
-        smol_error err = {0};
-        if (sm_pager_take(s, &i, &e, &err) != SMOL_OK || sm_pager_take_down(s, i, &err) != SMOL_OK)
-            abort();
-        sm_pager_give(s, i);
-    }
-    sm_pager_end(s);
+    TAP_OK(use(s, 0, used, 2), "two are used");
     sm_store_stats(s, &st);
     TAP_OK(st.prefetch_issued == 3 && st.prefetch_used == 1 &&
                st.prefetch_wasted_bytes == 2 * sm_store_pool(s, 0)->expert_file_bytes,
@@ -243,6 +243,52 @@ static void test_settle(void)
            (unsigned long long)st.prefetch_wasted_bytes);
     TAP_OK(st.flash_busy_ns > 0, "the time of reading is counted");
     sm_store_free(s);
+}
+
+static unsigned held(const struct sm_store *s, uint32_t pool, unsigned first, unsigned end)
+{
+    unsigned n = 0;
+    for (; first < end; first++) n += s->pool[pool]->slot_of[first] != SM_NO_SLOT;
+    return n;
+}
+
+/* A full pool is read ahead: it borrows half of what there is, and nothing that is expected goes
+ * for it. After its use it is as large as before; what goes is what was used least. When memory
+ * runs short, what nobody has borrowed goes first. */
+static void test_spares(void)
+{
+    n_spares = 4;
+    struct sm_store *s = open_store(6);
+    const struct sm_expert_pool *p = s->pool[1];
+    const uint16_t often[4] = {0, 1, 2, 3}, once[2] = {4, 5}, late[2] = {6, 15};
+    uint16_t all[N_EXPERT];
+    for (uint16_t e = 0; e < N_EXPERT; e++) all[e] = e;
+    const bool ok = use(s, 1, often, 4) && use(s, 1, often, 4) && use(s, 1, once, 2);
+    TAP_OK(ok && sm_pool_live(p) == 6 && held(s, 1, 0, 6) == 6, "six slots are full");
+    s->pool[1]->k_max = 2;
+    TAP_IS_INT(sm_pager_prefetch(s, 1, all, N_EXPERT, SM_PREFETCH_NEXT), 8,
+               "all experts are expected: two more come");
+    TAP_OK(p->n_lent == 2 && s->spares.n_free == 2 && held(s, 1, 0, 8) == 8,
+           "on borrowed memory");
+    sm_pager_settle(s, 1);
+    TAP_OK(use(s, 1, often, 4) && use(s, 1, late, 2), "then others are used");
+    TAP_OK(p->n_lent == 0 && s->spares.n_free == 4 && sm_pool_live(p) == 6, "it is returned");
+    TAP_OK(held(s, 1, 0, 4) == 4, "and what is used most has stayed");
+
+    const int64_t slot = (int64_t)sm_store_pool(s, 0)->slot_bytes;
+    smol_error err = {0};
+    sm_store_guard(s, (uint64_t)(2 * slot), 5);
+    s->guard.probe = probe;
+    rss = 0;
+    available = slot;
+    TAP_OK(look(s, &err) == SMOL_OK && s->spares.n_free == 1 && s->spares.n == 1 && p->n_off == 4,
+           "short of memory: three spare slots go, none of a pool");
+    s->guard.left_bytes = INT64_MIN;
+    TAP_OK(look(s, &err) == SMOL_OK && s->spares.n == 0 && p->n_off == 5 &&
+               (int64_t)s->guard.given_bytes == 6 * slot && use_all(s, 0) && use_all(s, 1),
+           "and then one of each pool");
+    sm_store_free(s);
+    n_spares = 0;
 }
 
 int main(int argc, char **argv)
@@ -254,6 +300,7 @@ int main(int argc, char **argv)
     test_guard_load();
     test_warm();
     test_settle();
+    test_spares();
     store_file_free(&f);
     return tap_done();
 }

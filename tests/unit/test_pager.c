@@ -78,7 +78,8 @@ static struct sm_store *open_store(const struct store_file *f, const struct sm_s
     smol_status st = sm_store_new(&s, f->gguf, opt, &err);
     if (st == SMOL_OK) s->check = true;
     if (st == SMOL_OK) st = store_file_declare(f, s, NULL, &err);
-    const struct sm_store_plan plan = {.n_slots = slots, .n_readers = n_readers};
+    const struct sm_store_plan plan = {.n_slots = slots, .n_readers = n_readers,
+                                       .n_spares = n_slots % 5};
     if (st == SMOL_OK) st = sm_store_load(s, &plan, &err);
     if (st != SMOL_OK) {
         printf("# open: %s\n", err.msg);
@@ -110,6 +111,17 @@ static void calm(struct sm_store *s)
     }
 }
 
+/* Once every pool was used again, nothing of the spare memory is lent. */
+static bool all_returned(const struct store_file *f, struct sm_store *s)
+{
+    bool ok = true;
+    for (uint32_t pool = 0; pool < s->n_pools; pool++) {
+        (void)run_use(f, s, pool, &(uint16_t){0}, 1, SM_ORDER_ARRIVAL, 1);
+        ok = ok && s->pool[pool]->n_lent == 0;
+    }
+    return ok && s->spares.n_free == s->spares.n;
+}
+
 /* Reads take 0 to 200 us, now and then 2 ms. */
 static void random_delay(void *arg, uint64_t at, size_t n)
 {
@@ -126,6 +138,7 @@ static void stress(const struct store_file *f, const struct sm_store_options *op
 {
     const unsigned n_expert = f->shape.n_expert, step = is_slow() ? 4 : 1;
     bool bytes_ok = true, order_ok = true, all = true, once = true, same_alloc = true;
+    bool returned = true;
     if (is_slow()) rounds = (rounds + 5) / 6;
     for (uint32_t n_slots = 2; n_slots <= n_expert; n_slots += n_slots < 6 ? step : 3) {
         struct sm_store *s = open_store(f, opt, n_slots, readers);
@@ -157,6 +170,7 @@ static void stress(const struct store_file *f, const struct sm_store_options *op
         }
         same_alloc = same_alloc && sm_mem_held() == held;
         calm(s);
+        returned = returned && all_returned(f, s);
         /* without speculation: at most one read of each expert per use */
         for (unsigned round = 0; round < rounds; round++) {
             uint16_t ids[512];
@@ -171,6 +185,7 @@ static void stress(const struct store_file *f, const struct sm_store_options *op
     TAP_OK(bytes_ok, "%s: slots hold the bytes of their expert", name);
     TAP_OK(order_ok, "%s: ascending order is kept", name);
     TAP_OK(once, "%s: at most one read of each expert per use", name);
+    TAP_OK(returned, "%s: spare memory comes back", name);
     TAP_OK(same_alloc, "%s: nothing is allocated after load", name);
 }
 

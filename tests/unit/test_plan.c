@@ -230,6 +230,13 @@ static void test_ahead(void)
     in.prefetch_bytes = 20 * MIB;
     TAP_OK(sm_plan_make(&in, &p, NULL) == SMOL_OK && p.prefetch && p.n_slots == 27 &&
                p.prefetch_bytes == 20 * MIB && sum_items(&p) == p.total_bytes, "it costs slots");
+    TAP_OK(p.n_spares == 980 - 325 - 80 - 50 - 27 * 19 - 2 && p.spare_bytes == p.n_spares * MIB &&
+               in.budget_bytes - p.total_bytes < MIB,
+           "what makes no slot in every pool is %u spare ones", (unsigned)p.n_spares);
+    in.pool_user = 20;
+    TAP_OK(sm_plan_make(&in, &p, NULL) == SMOL_OK && p.n_slots == 20 && p.n_spares == 0,
+           "none where the size of the pools was asked for");
+    in.pool_user = 0;
     in.budget_bytes = (325 + 80 + 171) * MIB + 800 * 1024; /* the least without it */
     TAP_OK(sm_plan_make(&in, &p, NULL) == SMOL_OK && !p.prefetch && p.prefetch_bytes == 0 &&
                p.total_bytes == in.budget_bytes, "the smallest plan goes without");
