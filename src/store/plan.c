@@ -117,6 +117,15 @@ static uint32_t slots_in(const struct sm_plan_input *in, uint32_t n_expert, uint
     return lo;
 }
 
+/* The same, rule 7 kept. */
+static uint32_t slots_beside_spares(const struct sm_plan_input *in, const struct sm_plan *p,
+                                    uint64_t room)
+{
+    const uint32_t n = slots_in(in, p->n_expert, room);
+    if (!p->prefetch || in->pool_user || n < SM_PLAN_SPARE_SLOTS) return n;
+    return slots_in(in, p->n_expert, room - room / SM_PLAN_SPARE_SHARE);
+}
+
 struct wishes {
     uint32_t ctx[2];       /* in order of preference */
     uint32_t n_ctx;
@@ -214,7 +223,7 @@ static bool try_paged(const struct sm_plan_input *in, struct sm_plan *p, const s
     for (uint32_t j = 0; j < w->n_chunk; j++) {
         const uint64_t scratch = scratch_bytes(in, w->chunk[j]);
         if (scratch > shared) continue;
-        const uint32_t n = slots_in(in, p->n_expert, shared - scratch);
+        const uint32_t n = slots_beside_spares(in, p, shared - scratch);
         if (n < least) continue;
         const bool modest = scratch < scratch_min ||
                             scratch - scratch_min <= shared / SM_PLAN_SCRATCH_SHARE;

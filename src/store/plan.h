@@ -17,8 +17,11 @@
  *     experts, both with a note; else as many as fit.
  *  6. Rows of an embedding table that stays in the file: 1/SM_PLAN_ROWS_SHARE of the budget, from
  *     what is left then.
- *  7. Spare slots, which pools borrow while they are read ahead: at most SM_SPARES_MAX, from what
- *     is left after that and does not make a slot in every pool. */
+ *  7. Spare slots, which pools borrow while they are read ahead: what is left after 6 and does not
+ *     make a slot in every pool, at most SM_SPARES_MAX; where pools can have SM_PLAN_SPARE_SLOTS or
+ *     more, at least 1/SM_PLAN_SPARE_SHARE of their memory. None where rule 5 is --pool N. Trade:
+ *     the flagship at 1150 MiB decodes 5 % faster with one slot more of 39 in every pool, and reads
+ *     a prompt 11 % faster with as much as spare slots. */
 #ifndef SM_PLAN_H
 #define SM_PLAN_H
 
@@ -34,6 +37,8 @@
 #define SM_PLAN_CHUNK_DENSE 64u
 #define SM_PLAN_CHUNK_RESIDENT_MIN 32u /* smallest for which all experts resident is preferred */
 #define SM_PLAN_SCRATCH_SHARE 8u
+#define SM_PLAN_SPARE_SHARE 64u
+#define SM_PLAN_SPARE_SLOTS 32u
 #define SM_PLAN_ROWS_SHARE 1024u
 #define SM_PLAN_ROWS_MAX 4095u
 /* Those that the flash needs to reach its bandwidth, and one that packs what it has read; where
