@@ -50,7 +50,7 @@ static void gate_row(void *arg, uint32_t t, unsigned worker)
     sm_gate_apply(j->kern, j->form, j->h + at, j->g + at, j->u + at, j->n);
 }
 
-void sm_ffn_run(struct sm_graph *g, const struct sm_ffn *f, struct sm_rows *in, float *y)
+static void run_block(struct sm_graph *g, const struct sm_ffn *f, struct sm_rows *in, float *y)
 {
     const uint32_t n = f->gate->n_out, ld = sm_pad8(n);
     const struct sm_product p[2] = {
@@ -60,4 +60,15 @@ void sm_ffn_run(struct sm_graph *g, const struct sm_ffn *f, struct sm_rows *in, 
     sm_graph_for(g, in->n_tok, gate_row, &j);
     struct sm_rows h = sm_rows_of(&g->hidden, in->n_tok, n);
     sm_graph_linear(g, f->down, NULL, &h, y, sm_pad8(f->down->n_out));
+}
+
+void sm_ffn_run(struct sm_graph *g, const struct sm_ffn *f, struct sm_rows *in, float *y)
+{
+    struct sm_rows part = *in;
+    for (uint32_t first = 0; first < in->n_tok; first += part.n_tok) {
+        part = sm_rows_part(in, first, sm_graph_block(g, in->n_tok - first));
+        run_block(g, f, &part, y + (size_t)first * sm_pad8(f->down->n_out));
+    }
+    in->made[0] = part.made[0]; /* of all blocks by now */
+    in->made[1] = part.made[1];
 }

@@ -19,6 +19,9 @@ struct sm_gate {
 void sm_gate_apply(const struct sm_kern *k, const struct sm_gate *f, float *h, const float *g,
                    const float *u, size_t n);
 
+/* Tokens of a wave that go through an ffn, dense or of one expert, at once. */
+#define SM_FFN_TOKENS 128u
+
 struct sm_ffn {
     const struct sm_weight *gate, *up, *down; /* {E, F} {E, F} {F, E} */
     struct sm_gate form;

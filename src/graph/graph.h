@@ -33,6 +33,7 @@ struct sm_scratch_rows {
 /* Sizes that fix the scratch memory; maxima over all layers. */
 struct sm_graph_dims {
     uint32_t max_tok;      /* rows of a batch */
+    uint32_t n_ffn_tok;    /* of these, computed at once by an ffn, dense or of one expert */
     uint32_t n_embd;
     uint32_t max_qkv;      /* q, k and v values of a token, each padded to 8 */
     uint32_t max_attn_out; /* heads * value width */
@@ -82,7 +83,7 @@ struct sm_graph {
     float **delta_scratch;         /* [n_threads][max_delta_tile] */
 
     /* of an ffn, until it has written y */
-    float *gate, *up;              /* [max(max_tok, n_used)][max_ffn] */
+    float *gate, *up;              /* [max(n_ffn_tok, n_used)][max_ffn] */
     struct sm_scratch_rows hidden; /* silu(gate) * up, in the place of gate; both quantised forms */
                                    /* have one place: one matrix reads it */
 
@@ -93,8 +94,8 @@ struct sm_graph {
     float *acc;                    /* [max_tok][n_embd] */
     uint32_t *users, *users_at;    /* (token, rank) by expert: list, and starts [n_expert + 1] */
     uint16_t *touched;             /* [n_expert] */
-    struct sm_scratch_rows picked; /* gathered inputs of one expert's tokens */
-    float *expert_out;             /* [max(max_tok, n_used)][n_embd] */
+    struct sm_scratch_rows picked; /* [n_ffn_tok][n_embd] gathered inputs of one expert's tokens */
+    float *expert_out;             /* [max(n_ffn_tok, n_used)][n_embd] */
 
     bool hold;     /* the batch may be taken back: recurrent states stay as they are */
     int bad_layer; /* first layer whose sum of squares was not finite, -1: none */
@@ -117,6 +118,11 @@ static inline const float *sm_floats_of(const struct sm_weight *w)
 struct sm_rows sm_rows_of(const struct sm_scratch_rows *s, uint32_t n_tok, uint32_t n);
 /* n_tok rows of `rows` from row `first`; forms that were made are shared. */
 struct sm_rows sm_rows_part(const struct sm_rows *rows, uint32_t first, uint32_t n_tok);
+/* Of `left` tokens, those that an ffn computes at once. */
+static inline uint32_t sm_graph_block(const struct sm_graph *g, uint32_t left)
+{
+    return left < g->dims.n_ffn_tok ? left : g->dims.n_ffn_tok;
+}
 /* out = rms_norm(x) * w for n_tok rows; remembers a sum of squares that is not finite. */
 void sm_graph_rms_norm(struct sm_graph *g, float *out, const float *x, const struct sm_weight *w,
                        uint32_t n_tok, uint32_t n, float eps);

@@ -225,15 +225,14 @@ static void spread_row(void *arg, uint32_t i, unsigned worker)
                      j->g->dims.n_embd);
 }
 
-/* One expert with all of its tokens, added into g->acc. */
-static smol_status run_expert(struct sm_graph *g, const struct sm_moe *m, unsigned item,
-                              const struct sm_expert *e, const struct sm_rows *in, smol_error *err)
+/* One expert with some of its tokens (uses of it), added into g->acc. */
+static smol_status run_uses(struct sm_graph *g, const struct sm_moe *m, unsigned item,
+                            const struct sm_expert *e, const struct sm_rows *in,
+                            const uint32_t *use, uint32_t n_tok, smol_error *err)
 {
     const struct sm_pool_info *pi = sm_store_pool(g->store, m->pool);
     const struct sm_expert_shape *up = pi->fused ? &pi->gate : &pi->up;
-    const uint32_t id = g->touched[item], first = g->users_at[id];
-    const uint32_t n_tok = g->users_at[id + 1] - first, k = m->router.n_used;
-    struct gather_job gj = {g, in, g->users + first, k};
+    struct gather_job gj = {g, in, use, m->router.n_used};
     sm_graph_for(g, n_tok, gather_row, &gj);
     struct sm_rows rows = sm_rows_of(&g->picked, n_tok, in->n);
     rows.made[0] = in->made[0];
@@ -249,8 +248,20 @@ static smol_status run_expert(struct sm_graph *g, const struct sm_moe *m, unsign
     const struct sm_product d =
         expert_product(g, &pi->down, pi->down.n_out, e->down, &h, g->expert_out);
     sm_graph_products(g, &d, 1);
-    struct spread_job sj = {g, e->down_bias, g->users + first, k};
+    struct spread_job sj = {g, e->down_bias, use, m->router.n_used};
     sm_graph_for(g, n_tok, spread_row, &sj);
+    return SMOL_OK;
+}
+
+/* One expert with all of its tokens. */
+static smol_status run_expert(struct sm_graph *g, const struct sm_moe *m, unsigned item,
+                              const struct sm_expert *e, const struct sm_rows *in, smol_error *err)
+{
+    const uint32_t id = g->touched[item], end = g->users_at[id + 1];
+    for (uint32_t at = g->users_at[id], n; at < end; at += n) {
+        n = sm_graph_block(g, end - at);
+        SM_TRY(run_uses(g, m, item, e, in, g->users + at, n, err));
+    }
     sm_pager_give(g->store, item);
     return SMOL_OK;
 }

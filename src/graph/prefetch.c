@@ -335,13 +335,17 @@ void sm_prefetch_wave(struct sm_graph *g, uint32_t pool, uint32_t n_tok)
     atomic_uchar wanted[SM_MAX_EXPERTS] = {0};
     uint16_t ids[SM_MAX_EXPERTS];
     unsigned n = 0;
-    struct sm_rows in = sm_rows_of(&g->picked, n_tok, a->n_embd);
     struct wave_job j = {g, next, wanted};
-    sm_graph_rms_norm(g, g->picked.x, g->x, l->norm, n_tok, a->n_embd, a->eps);
-    const struct sm_product p = sm_graph_product(g, ROUTER_TYPE, true, a->n_embd, n_expert,
-                                                 l->router, &in, g->router, sm_pad8(n_expert));
-    sm_graph_products(g, &p, 1);
-    sm_graph_for(g, n_tok, wave_choose, &j);
+    for (uint32_t first = 0, m; first < n_tok; first += m) {
+        m = sm_graph_block(g, n_tok - first);
+        struct sm_rows in = sm_rows_of(&g->picked, m, a->n_embd);
+        sm_graph_rms_norm(g, g->picked.x, g->x + (size_t)first * sm_pad8(a->n_embd), l->norm, m,
+                          a->n_embd, a->eps);
+        const struct sm_product p = sm_graph_product(g, ROUTER_TYPE, true, a->n_embd, n_expert,
+                                                     l->router, &in, g->router, sm_pad8(n_expert));
+        sm_graph_products(g, &p, 1);
+        sm_graph_for(g, m, wave_choose, &j);
+    }
     for (uint32_t e = 0; e < n_expert; e++)
         if (wanted[e]) ids[n++] = (uint16_t)e;
     sm_pager_narrow(g->store, false); /* what many tokens want together is hardly ever wrong */

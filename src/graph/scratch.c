@@ -92,7 +92,7 @@ static void expert_layout(struct sm_graph *g, struct sm_arena *a, uint32_t wide)
     g->users = SM_ARENA_NEW(a, uint32_t, T * d->n_used);
     g->users_at = SM_ARENA_NEW(a, uint32_t, d->n_expert + 1);
     g->touched = SM_ARENA_NEW(a, uint16_t, d->n_expert);
-    rows_layout(&g->picked, a, d->max_tok, d->n_embd);
+    rows_layout(&g->picked, a, d->n_ffn_tok, d->n_embd);
     g->expert_out = SM_ARENA_NEW(a, float, (size_t)wide * sm_pad8(d->n_embd));
 }
 
@@ -101,7 +101,7 @@ static void ffn_layout(struct sm_graph *g, struct sm_arena *a)
 {
     const struct sm_graph_dims *d = &g->dims;
     /* decoding computes all chosen experts of a token side by side */
-    const uint32_t wide = d->n_used > d->max_tok ? d->n_used : d->max_tok;
+    const uint32_t wide = d->n_used > d->n_ffn_tok ? d->n_used : d->n_ffn_tok;
     gate_layout(g, a, wide);
     if (d->n_expert) expert_layout(g, a, wide);
 }

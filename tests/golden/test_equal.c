@@ -7,6 +7,7 @@
  * wait costs two switches of threads, more than the arithmetic of these small models. */
 #include "base/hash.h"
 #include "disk_log.h"
+#include "graph/ffn.h"
 #include "model_run.h"
 #include "pack_files.h"
 #include "tap.h"
@@ -239,6 +240,51 @@ static void check(const struct equal_case *c, bool emulated, bool full)
     free(want);
 }
 
+static const struct { const char *path; unsigned floor; } long_waves[] = {
+    {"tests/data/models/rand-bailingmoe2-k256-q2_k.gguf", 5},
+    {"tests/data/models/rand-qwen3-k256-q4_k_m.gguf", 0},
+    {"tests/data/models/rand-gpt-oss.gguf", 5},
+    {"tests/data/models/rand-deepseek2.gguf", 5},
+};
+
+/* A wave longer than what goes through an ffn at once (SM_FFN_TOKENS), everything in RAM, experts
+ * paged, and with dense weights streamed, which the ffn then needs at once. */
+static void long_wave(const char *path, unsigned floor, bool emulated)
+{
+    enum { N = SM_FFN_TOKENS + 13 };
+    const struct equal_case c = {.path = path};
+    const struct { unsigned pool, chunk; bool streamed; } runs[] = {
+        {0, N, false}, {floor, N, false}, {floor, 5, false}, {floor, N, true}};
+    int32_t ids[N];
+    size_t n_vocab, n_wrong = 0, n_have;
+    smol_error err = {0};
+    smol_plan plan;
+    smol_params p;
+    /* mostly one token, so that some expert has more tokens than go through it at once */
+    for (int i = 0; i < N; i++) ids[i] = i % 24 ? 13 : i * 7919 % 300;
+    place_model(&c);
+    smol_params_default(&p);
+    p.ctx = 256;
+    p.threads = 2;
+    p.chunk = 64;
+    float *want = model_logits(model_path, &p, ids, N, &n_vocab, &err);
+    for (size_t i = 0; want && i < (emulated ? 2 : COUNT(runs)); i++) {
+        p.pool = runs[i].pool;
+        p.chunk = runs[i].chunk;
+        p.memory_bytes = runs[i].streamed ? 1 : 0;
+        if (runs[i].streamed && smol_plan_file(model_path, &p, &plan, &err) != SMOL_OK)
+            p.memory_bytes = plan.needed_bytes;
+        float *have = model_logits(model_path, &p, ids, N, &n_have, &err);
+        if (!have || n_have != n_vocab || memcmp(have, want, N * n_vocab * sizeof *want)) {
+            n_wrong++;
+            printf("# differs: run %zu %s\n", i, have ? "" : err.msg);
+        }
+        free(have);
+    }
+    TAP_OK(want && !n_wrong, "%s: a wave of %d tokens, %zu runs differ", path, N, n_wrong);
+    free(want);
+}
+
 int main(int argc, char **argv)
 {
     const bool emulated = tap_effort() == 0, full = tap_effort() == 2;
@@ -249,6 +295,9 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < COUNT(cases); i++)
         if ((!emulated || cases[i].emulated) && (argc != 2 || strstr(cases[i].path, argv[1])))
             check(&cases[i], emulated, full);
+    for (size_t i = 0; i < COUNT(long_waves); i++)
+        if (argc != 2 || strstr(long_waves[i].path, argv[1]))
+            long_wave(long_waves[i].path, long_waves[i].floor, emulated);
     if (argc != 2)
         TAP_OK(n_streamed > (emulated ? 5 : 10), "in %zu runs dense weights were streamed",
                n_streamed);
