@@ -398,7 +398,8 @@ typedef struct {
     uint8_t state; /* smol_slot_state */
     bool ahead;    /* its present load began before it was needed */
 } smol_slot;
-/* At most cap slots of pool 0 ... plan.n_pool - 1 are written; returns how many the pool has.
+/* At most cap slots of pool 0 ... plan.n_pool - 1 are written; returns how many the pool has, those
+ * included that it can borrow (EMPTY until then).
  * Called by the thread that decodes (also from the callbacks of smol_generation and
  * smol_params). */
 size_t smol_model_slots(const smol_model *m, unsigned pool, smol_slot *out, size_t cap);

@@ -18,6 +18,7 @@
 #define LOOK_EVERY 16u
 #define FAR_GAIN 0.25f    /* of the time waited for reads, what one more distance saves at best */
 #define NARROW_BUSY 0.6f  /* share of the time from which on speculation takes one reader */
+#define WIDE_TOKENS 16u   /* what so many tokens want together is hardly ever wrong */
 #define WATCH_EVERY 4u    /* tokens between looks at the flash */
 #define JUDGE_EVERY 32u   /* tokens between judgements of the whole */
 #define PAUSE_FIRST 128u
@@ -137,10 +138,15 @@ static void watch(struct sm_prefetch *a, const struct sm_store_stats *st)
         const float time = (float)(now - a->then.ns);
         a->busy += 0.25f * ((float)(st->flash_busy_ns - a->then.busy_ns) / time - a->busy);
         a->waits += 0.25f * ((float)(st->demand_wait_ns - a->then.wait_ns) / time - a->waits);
-        if (a->n_looks)
-            a->far_pays = FAR_GAIN * a->waits > (float)a->ns_looks / (float)a->n_looks *
-                                                    (float)(a->n_layers * WATCH_EVERY) / time;
+        if (a->n_looks) { /* the share of the time that one more distance would take */
+            const float tokens = (float)(a->n_tokens - a->then.token);
+            const float look = (float)a->ns_looks / (float)a->n_looks * (float)a->n_layers *
+                               tokens / time;
+            a->look += 0.25f * (look - a->look);
+            a->far_pays = FAR_GAIN * a->waits > a->look;
+        }
     }
+    a->then.token = a->n_tokens;
     a->then.ns = now;
     a->then.busy_ns = st->flash_busy_ns;
     a->then.wait_ns = st->demand_wait_ns;
@@ -290,8 +296,10 @@ void sm_prefetch_embedded(struct sm_graph *g)
     if (!a || !a->depth) return;
     a->n_tokens++;
     if (a->depth == SM_PREFETCH_AUTO && is_on(a)) consider(a, g->store);
+    if (a->wide) sm_pager_narrow(g->store, a->busy > NARROW_BUSY);
+    a->wide = false;
     if (is_on(a)) predict(g, 0, SM_PREFETCH_MAX);
-    else a->from.ns = 0;
+    else a->from.ns = a->then.ns = 0;
 }
 
 void sm_prefetch_routed(struct sm_graph *g, uint32_t pool, const uint16_t *ids, uint32_t k)
@@ -325,9 +333,10 @@ static void wave_choose(void *arg, uint32_t t, unsigned worker)
 
 void sm_prefetch_wave(struct sm_graph *g, uint32_t pool, uint32_t n_tok)
 {
-    const struct sm_prefetch *a = g->prefetch;
+    struct sm_prefetch *a = g->prefetch;
     const uint32_t next = pool + 1;
     if (!a || !a->depth || pool >= a->n_layers) return;
+    a->then.ns = 0; /* its time is not that of single tokens */
     sm_pager_settle(g->store, pool);
     if (next >= a->n_layers || !a->layer[next].router || sm_pager_complete(g->store, next)) return;
     const struct sm_prefetch_layer *l = &a->layer[next];
@@ -348,6 +357,9 @@ void sm_prefetch_wave(struct sm_graph *g, uint32_t pool, uint32_t n_tok)
     }
     for (uint32_t e = 0; e < n_expert; e++)
         if (wanted[e]) ids[n++] = (uint16_t)e;
-    sm_pager_narrow(g->store, false); /* what many tokens want together is hardly ever wrong */
+    if (n_tok >= WIDE_TOKENS) {
+        sm_pager_narrow(g->store, false);
+        a->wide = true;
+    }
     (void)sm_pager_prefetch(g->store, next, ids, n, SM_PREFETCH_NEXT);
 }

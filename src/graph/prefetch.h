@@ -52,9 +52,12 @@ struct sm_prefetch {
     uint64_t n_tokens, off_until, off_tokens;  /* off_tokens: length of the next pause */
     uint64_t ns_spent;                   /* on predictions since the last judgement */
     struct { uint64_t ns, busy_ns, used, wasted; } from; /* counters then; ns 0: none */
-    struct { uint64_t ns, busy_ns, wait_ns; } then; /* counters at the last look at the flash */
+    /* counters at the last look at the flash; ns 0: none */
+    struct { uint64_t ns, busy_ns, wait_ns, token; } then;
     uint64_t ns_looks, n_looks;          /* since then: predictions of one layer each */
-    float busy, waits; /* decayed shares of the time: flash was read, compute waited for it */
+    /* decayed shares of the time: flash was read, compute waited for it, looking one distance */
+    float busy, waits, look;
+    bool wide;                           /* reads of a wave took all readers but one */
     bool far_pays;                       /* looking beyond the next layer may be worth its time */
 };
 

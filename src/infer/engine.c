@@ -197,6 +197,7 @@ static smol_status load_weights(struct sm_engine *e, smol_error *err)
     const struct sm_store_plan sp = {.n_slots = slots, .n_readers = e->plan.n_readers,
                                      .n_row_cells = e->plan.n_row_cells,
                                      .n_spares = e->plan.n_spares,
+                                     .spare_bytes = (size_t)e->plan.spare_slot_bytes,
                                      .later_bytes = e->scratch_bytes + e->plan.prefetch_bytes,
                                      .progress = e->progress, .progress_arg = e->progress_arg,
                                      .cancel = e->cancel};

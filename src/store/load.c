@@ -116,13 +116,13 @@ static smol_status new_resident(struct sm_store *s, smol_error *err)
 }
 
 static smol_status new_pool(struct sm_store *s, struct sm_expert_pool *p, uint32_t n_slots,
-                            uint32_t n_spares, smol_error *err)
+                            smol_error *err)
 {
     void *arena;
     uint64_t bytes;
     const uint32_t n = p->info.n_expert;
     const uint32_t n_own = n_slots < n ? n_slots : n;
-    p->n_slots = n - n_own < n_spares ? n : n_own + n_spares;
+    p->n_slots = n_own + sm_spares_places(s, p, n_own);
     assert(n_own >= 2 || n_own == n);
     p->complete = n_own == n;
     if (!sm_mul_ok(p->info.slot_bytes, n_own, &bytes) || bytes > SIZE_MAX)
@@ -167,9 +167,9 @@ static smol_status allocate(struct sm_store *s, const struct sm_store_plan *plan
 {
     const bool verify = s->opt.verify;
     SM_TRY(new_resident(s, err));
+    SM_TRY(sm_spares_new(s, plan->n_spares, plan->spare_bytes, err));
     for (uint32_t i = 0; i < s->n_pools; i++)
-        SM_TRY(new_pool(s, s->pool[i], plan->n_slots[i], plan->n_spares, err));
-    SM_TRY(sm_spares_new(s, plan->n_spares, err));
+        SM_TRY(new_pool(s, s->pool[i], plan->n_slots[i], err));
     SM_TRY(new_use(s, err));
     SM_TRY(sm_stream_start(s, err));
     if (s->by_row_bytes_max) {

@@ -40,10 +40,10 @@ static bool join_one(struct sm_store *s, struct sm_expert_pool *p, struct sm_slo
 static bool start_one(struct sm_store *s, struct sm_expert_pool *p, uint16_t expert,
                       enum sm_io_class io_class)
 {
-    const bool spare = sm_spares_left(s, p);
-    if (n_speculative(p) + p->k_max >= sm_pool_live(p) + spare) return false;
     struct sm_slot *sl = sm_slots_empty(p);
-    if (!sl) sl = sm_spares_lend(s, p);
+    const bool spare = !sl && sm_spares_left(s, p); /* one more slot than now */
+    if (n_speculative(p) + p->k_max >= sm_pool_live(p) + spare) return false;
+    if (spare) sl = sm_spares_lend(s, p);
     if (!sl) {
         sl = sm_slots_victim(p);
         if (!sl || sl->ahead) return false;

@@ -281,16 +281,34 @@ static void keep_rows(const struct sm_plan_input *in, struct sm_plan *p)
     p->total_bytes += p->rows_bytes;
 }
 
+/* The size of a slot in most pools: spare ones serve those. */
+static uint64_t usual_slot(const struct sm_plan_input *in)
+{
+    uint64_t usual = 0;
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < in->n_pools; i++) {
+        uint32_t n = 0;
+        for (uint32_t j = i; j < in->n_pools; j++)
+            n += in->pools[j].slot_bytes == in->pools[i].slot_bytes;
+        if (n > most) {
+            most = n;
+            usual = in->pools[i].slot_bytes;
+        }
+    }
+    return usual;
+}
+
 /* A part of a slot in every pool is whole slots for those that are read ahead. */
 static void keep_spares(const struct sm_plan_input *in, struct sm_plan *p)
 {
-    const uint64_t left = in->budget_bytes - p->total_bytes;
-    uint64_t largest = 0;
-    for (uint32_t i = 0; i < in->n_pools; i++)
-        if (in->pools[i].slot_bytes > largest) largest = in->pools[i].slot_bytes;
-    if (!p->prefetch || !largest || in->pool_user) return;
-    p->n_spares = left / largest < SM_SPARES_MAX ? (uint32_t)(left / largest) : SM_SPARES_MAX;
-    p->spare_bytes = p->n_spares * largest;
+    const uint64_t left = in->budget_bytes - p->total_bytes, bytes = usual_slot(in);
+    uint64_t n = SM_SPARES_MAX;
+    if (!p->prefetch || !bytes || in->pool_user) return;
+    if (2 * (uint64_t)(p->n_expert - p->n_slots) < n) n = 2 * (p->n_expert - p->n_slots);
+    if (left / bytes < n) n = left / bytes;
+    p->n_spares = (uint32_t)n;
+    p->spare_slot_bytes = bytes;
+    p->spare_bytes = n * bytes;
     p->total_bytes += p->spare_bytes;
 }
 

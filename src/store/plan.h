@@ -107,7 +107,7 @@ struct sm_plan {
     uint32_t n_row_cells;        /* rows of the embedding table kept beyond the last one read */
     uint64_t rows_bytes;         /* of these */
     uint32_t n_spares;           /* slots that no pool owns */
-    uint64_t spare_bytes;        /* of these */
+    uint64_t spare_slot_bytes, spare_bytes; /* of one, of all */
     uint64_t table_bytes;        /* row staging and tables of the store */
     uint64_t fixed_bytes;
     struct sm_plan_item items[SM_PLAN_ITEMS_MAX]; /* "what lives where"; sums to total_bytes */

@@ -198,6 +198,9 @@ void sm_slots_check(const struct sm_store *s, const struct sm_expert_pool *p)
         n_off += p->slot[i].state == SM_SLOT_OFF;
         n_used += p->slot[i].state != SM_SLOT_EMPTY && p->slot[i].state != SM_SLOT_OFF;
     }
+    uint32_t n_lent = 0;
+    for (uint32_t i = 0; i < s->n_pools; i++) n_lent += s->pool[i]->n_lent;
+    assert(n_lent + s->spares.n_free == s->spares.n);
     for (uint32_t e = 0; e < p->info.n_expert; e++) n_mapped += p->slot_of[e] != SM_NO_SLOT;
     assert(n_used == n_mapped && n_off == p->n_off && p->n_lent <= sm_pool_live(p));
     const struct sm_use *u = &s->use;

@@ -1,26 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 /* Spare slots: memory of a few experts that belongs to no pool. A pool that is read ahead borrows
  * of it instead of evicting what it holds, which a wave of tokens would want back, and returns as
- * much when its use has ended: then the policy says what goes. No pool has more than half of it, so
- * that one can be read ahead while another is in use. Memory moves, experts do not: slots hold
- * pointers. Everything here runs under sched.mu, but for making and freeing. */
+ * much when its use has ended: then the policy says what goes. No pool has more than half of it
+ * (rounded up), so that one can be read ahead while another is in use. Memory moves, experts do
+ * not: slots hold pointers, so only pools whose slots have the size of a spare one borrow. Under
+ * sched.mu, but for making and freeing. */
 #include "store/store_int.h"
 
 #include <assert.h>
 
-smol_status sm_spares_new(struct sm_store *s, uint32_t n, smol_error *err)
+smol_status sm_spares_new(struct sm_store *s, uint32_t n, size_t slot_bytes, smol_error *err)
 {
     struct sm_spares *sp = &s->spares;
     void *arena;
+    uint64_t bytes;
     assert(n <= SM_SPARES_MAX);
-    for (uint32_t i = 0; i < s->n_pools; i++)
-        if (s->pool[i]->info.slot_bytes > sp->slot_bytes)
-            sp->slot_bytes = s->pool[i]->info.slot_bytes;
-    if (!n || !sp->slot_bytes) return SMOL_OK;
-    SM_TRY(sm_pages_reserve(&arena, n * sp->slot_bytes, err));
+    if (!n) return SMOL_OK;
+    if (!sm_mul_ok(slot_bytes, n, &bytes) || bytes > SIZE_MAX)
+        return SM_FAIL(err, NOMEM, "%u spare slots of %zu bytes are more than an address can hold",
+                       (unsigned)n, slot_bytes);
+    SM_TRY(sm_pages_reserve(&arena, (size_t)bytes, err));
     sp->arena = arena;
-    sp->arena_bytes = n * sp->slot_bytes;
-    for (; sp->n < n; sp->n++) sp->free[sp->n] = sp->arena + sp->n * sp->slot_bytes;
+    sp->arena_bytes = (size_t)bytes;
+    sp->slot_bytes = slot_bytes;
+    for (; sp->n < n; sp->n++) sp->free[sp->n] = sp->arena + sp->n * slot_bytes;
     sp->n_free = n;
     return SMOL_OK;
 }
@@ -31,9 +34,17 @@ void sm_spares_free(struct sm_store *s)
     s->spares = (struct sm_spares){0};
 }
 
+uint32_t sm_spares_places(const struct sm_store *s, const struct sm_expert_pool *p, uint32_t n_own)
+{
+    const uint32_t most = sm_spares_half(s->spares.n), n = p->info.n_expert - n_own;
+    if (p->info.slot_bytes != s->spares.slot_bytes) return 0;
+    return most < n ? most : n;
+}
+
 bool sm_spares_left(const struct sm_store *s, const struct sm_expert_pool *p)
 {
-    return s->spares.n_free && p->n_lent < (s->spares.n + 1) / 2 && p->n_off;
+    return s->spares.n_free && p->n_lent < sm_spares_half(s->spares.n) && p->n_off &&
+           p->info.slot_bytes == s->spares.slot_bytes;
 }
 
 struct sm_slot *sm_spares_lend(struct sm_store *s, struct sm_expert_pool *p)
@@ -58,6 +69,7 @@ void sm_spares_return(struct sm_store *s, struct sm_expert_pool *p)
         if (!sl) sl = sm_slots_victim(p);
         if (!sl || sl->ahead) return; /* all that is left is in use or expected: when it was used */
         if (sl->state != SM_SLOT_EMPTY) sm_slot_clear(p, sl);
+        assert(p->info.slot_bytes == s->spares.slot_bytes);
         s->spares.free[s->spares.n_free++] = sm_slot_off(p, sl);
         p->n_lent--;
     }

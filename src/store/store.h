@@ -107,14 +107,17 @@ void sm_store_sizes(const struct sm_store *s, unsigned n_readers, struct sm_stor
 
 typedef void (*sm_progress_fn)(void *arg, const char *what, uint64_t done, uint64_t total);
 
+#define SM_SPARES_MAX 32u
 /* Allocate and read. n_slots[pool]: slots of each pool (clamped by the caller to n_expert; a pool
  * with n_slots == n_expert reads everything once and never again). Returns CANCELLED when *cancel
  * becomes true. Blocks with non-finite scales are FORMAT and name tensor, row and byte offset. */
-#define SM_SPARES_MAX 32u
 struct sm_store_plan {
     const uint32_t *n_slots;
     unsigned n_readers;
-    uint32_t n_spares;    /* slots that pools borrow while they are read ahead; <= SM_SPARES_MAX */
+    /* Spare slots, at most SM_SPARES_MAX: pools with slots of that size borrow them while they are
+     * read ahead. */
+    uint32_t n_spares;
+    size_t spare_bytes;
     uint32_t n_row_cells; /* rows kept that were read by themselves, beyond the last one */
     uint64_t later_bytes; /* what the caller will take once all is loaded: to be left free */
     sm_progress_fn progress;
@@ -130,7 +133,8 @@ SM_NODISCARD smol_status sm_store_row(struct sm_store *s, const struct sm_weight
 
 /* ---- the pools as a whole -------------------------------------------------------------------- */
 
-/* A look at slots [first, first + n) of a pool; returns how many slots the pool has. */
+/* A look at slots [first, first + n) of a pool; returns how many slots the pool has, those included
+ * that it can borrow. */
 struct sm_slot_view {
     uint32_t loads, uses; /* into the slot, and of what it held, since the store was loaded */
     uint16_t expert;

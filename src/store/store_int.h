@@ -152,10 +152,11 @@ static inline uint32_t sm_pool_own(const struct sm_expert_pool *p)
 /* spares.c: memory that pools borrow while they are read ahead */
 struct sm_spares {
     uint8_t *arena;
-    size_t arena_bytes, slot_bytes; /* of the largest expert */
+    size_t arena_bytes, slot_bytes;
     uint8_t *free[SM_SPARES_MAX];
     uint32_t n_free, n;
 };
+static inline uint32_t sm_spares_half(uint32_t n) { return (n + 1) / 2; }
 
 struct sm_guard {
     void (*probe)(struct sm_memory_watch *watch, struct sm_memory *out); /* NULL: no guard */
@@ -394,8 +395,12 @@ struct sm_slot *sm_slots_victim(struct sm_expert_pool *p);
 void sm_slots_check(const struct sm_store *s, const struct sm_expert_pool *p);
 
 /* spares.c */
-SM_NODISCARD smol_status sm_spares_new(struct sm_store *s, uint32_t n, smol_error *err);
+SM_NODISCARD smol_status sm_spares_new(struct sm_store *s, uint32_t n, size_t slot_bytes,
+                                       smol_error *err);
 void sm_spares_free(struct sm_store *s);
+/* Most slots that a pool with n_own of its own can borrow. */
+uint32_t sm_spares_places(const struct sm_store *s, const struct sm_expert_pool *p,
+                          uint32_t n_own);
 /* True when the pool may borrow; lend: an EMPTY slot on borrowed memory, NULL: it may not. */
 bool sm_spares_left(const struct sm_store *s, const struct sm_expert_pool *p);
 struct sm_slot *sm_spares_lend(struct sm_store *s, struct sm_expert_pool *p);

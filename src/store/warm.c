@@ -23,7 +23,7 @@ static unsigned most_used(const struct sm_expert_pool *p, const float *per_1000,
                           uint16_t *ids)
 {
     unsigned n = 0;
-    for (uint32_t i = 0; i < sm_pool_live(p); i++) {
+    for (uint32_t i = 0; i < sm_pool_own(p); i++) {
         uint32_t best = p->info.n_expert;
         for (uint32_t e = 0; e < p->info.n_expert; e++)
             if (!mark[e] && per_1000[e] > 0 &&

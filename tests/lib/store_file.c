@@ -75,7 +75,8 @@ static void plan_all(struct list *l, const struct store_shape *s)
             plan_tensor(l, i, "ffn_gate_exps", s->type_gate, s->n_embd, s->n_ffn, s->n_expert);
             plan_tensor(l, i, "ffn_up_exps", s->type_gate, s->n_embd, s->n_ffn, s->n_expert);
         }
-        plan_tensor(l, i, "ffn_down_exps", s->type_down, s->n_ffn, s->n_embd, s->n_expert);
+        plan_tensor(l, i, "ffn_down_exps", s->mixed && i % 2 ? s->type_gate : s->type_down,
+                    s->n_ffn, s->n_embd, s->n_expert);
     }
 }
 

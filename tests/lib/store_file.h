@@ -13,6 +13,7 @@ struct store_shape {
     uint32_t n_vocab;
     uint32_t type_gate, type_down, type_dense, type_embd;
     bool fused;                  /* one gate_up tensor instead of two */
+    bool mixed;                  /* in odd layers down is of type_gate too */
     uint64_t seed;
 };
 

@@ -79,7 +79,8 @@ static struct sm_store *open_store(const struct store_file *f, const struct sm_s
     if (st == SMOL_OK) s->check = true;
     if (st == SMOL_OK) st = store_file_declare(f, s, NULL, &err);
     const struct sm_store_plan plan = {.n_slots = slots, .n_readers = n_readers,
-                                       .n_spares = n_slots % 5};
+                                       .n_spares = n_slots % 5,
+                                       .spare_bytes = sm_store_pool(s, 0)->slot_bytes};
     if (st == SMOL_OK) st = sm_store_load(s, &plan, &err);
     if (st != SMOL_OK) {
         printf("# open: %s\n", err.msg);
@@ -133,6 +134,8 @@ static void random_delay(void *arg, uint64_t at, size_t n)
     sm_sleep_ns(z % 64 == 1 ? 2000000u : z % 200000u);
 }
 
+static unsigned long n_lent; /* times that a pool was seen with borrowed memory */
+
 static void stress(const struct store_file *f, const struct sm_store_options *opt, unsigned readers,
                    unsigned rounds, const char *name)
 {
@@ -159,6 +162,7 @@ static void stress(const struct store_file *f, const struct sm_store_options *op
                 (void)sm_pager_prefetch(s, other, ahead, m,
                                         (enum sm_prefetch_class)tap_random_below(2));
                 s->pool[other]->k_max = k_max;
+                n_lent += s->pool[other]->n_lent;
                 if (tap_random_below(3) == 0) sm_pager_drop(s, other, ahead, m);
                 if (tap_random_below(3) == 0) sm_pager_settle(s, other);
             }
@@ -257,6 +261,11 @@ int main(int argc, char **argv)
         .n_layers = 1, .n_expert = 9, .n_embd = 96, .n_ffn = 64, .n_vocab = 10,
         .type_gate = SM_Q8_0, .type_down = SM_Q4_0, .type_dense = SM_Q8_0, .type_embd = SM_F32,
         .fused = true, .seed = 3});
+    struct store_file mixed; /* slots of two sizes: spare ones are for pool 0 */
+    store_file_make(&mixed, "mixed.gguf", &(struct store_shape){
+        .n_layers = 2, .n_expert = 12, .n_embd = 256, .n_ffn = 256, .n_vocab = 40,
+        .type_gate = SM_Q2_K, .type_down = SM_Q6_K, .type_dense = SM_Q6_K, .type_embd = SM_Q4_K,
+        .mixed = true, .seed = 4});
     stress(&q2, &(struct sm_store_options){0}, 3, 2, "real file");
     stress(&f16, &(struct sm_store_options){.no_direct = true}, 1, 2, "real file, buffered");
     store_file_fake(&q2, NULL, NULL);
@@ -267,13 +276,17 @@ int main(int argc, char **argv)
     stress(&q2, &(struct sm_store_options){.piece_bytes = 8192}, 3, 6, "slow reads, many pieces");
     stress(&q2, &(struct sm_store_options){.flash_mb_s = 400, .flash_latency_us = 100}, 4, 3,
            "flash limit");
+    store_file_fake(&mixed, random_delay, NULL);
+    stress(&mixed, &(struct sm_store_options){0}, 3, 6, "slots of two sizes");
     store_file_fake(&f16, random_delay, NULL);
     stress(&f16, &(struct sm_store_options){0}, 1, 12, "f16 fused, one reader");
     store_file_fake(&q8, random_delay, NULL);
     stress(&q8, &(struct sm_store_options){.verify = true}, 2, 15, "q8_0 fused, verified");
     complete_pool(&q8);
     store_file_unfake();
+    TAP_OK(n_lent > 10, "spare memory was lent (%lu times seen)", n_lent);
     store_file_free(&q2);
+    store_file_free(&mixed);
     store_file_free(&f16);
     store_file_free(&q8);
     return tap_done();

@@ -233,6 +233,13 @@ static void test_ahead(void)
     TAP_OK(p.n_spares == 980 - 325 - 80 - 50 - 27 * 19 - 2 && p.spare_bytes == p.n_spares * MIB &&
                in.budget_bytes - p.total_bytes < MIB,
            "what makes no slot in every pool is %u spare ones", (unsigned)p.n_spares);
+    struct sm_plan_pool two[19];
+    for (unsigned i = 0; i < 19; i++)
+        two[i] = (struct sm_plan_pool){i < 7 ? 2 * MIB : MIB, in.pools[0].n_expert};
+    in.pools = two;
+    TAP_OK(sm_plan_make(&in, &p, NULL) == SMOL_OK && p.spare_slot_bytes == MIB && p.n_spares > 0,
+           "spare slots have the size that most slots have");
+    in.pools = ling(0).pools;
     in.pool_user = 20;
     TAP_OK(sm_plan_make(&in, &p, NULL) == SMOL_OK && p.n_slots == 20 && p.n_spares == 0,
            "none where the size of the pools was asked for");
