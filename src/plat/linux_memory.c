@@ -65,8 +65,10 @@ smol_status sm_pages_reserve(void **out, size_t n, smol_error *err)
     if (p == MAP_FAILED)
         return sm_fail(err, SMOL_NOMEM, errno, UINT64_MAX, SM_WHERE,
                        "the system refuses %zu bytes of memory: %s", bytes, strerror(errno));
-#ifdef MADV_HUGEPAGE
-    if (bytes >= 2 * HUGE_BYTES) (void)madvise(p, bytes, MADV_HUGEPAGE);
+#if defined MADV_HUGEPAGE && defined MADV_COLD
+    /* only where a part can be given back (sm_pages_drop; Linux 5.4) */
+    if (bytes >= 2 * HUGE_BYTES && madvise(p, page, MADV_COLD) == 0)
+        (void)madvise(p, bytes, MADV_HUGEPAGE);
 #endif
     atomic_fetch_add(&held, bytes);
     *out = p;
@@ -98,7 +100,13 @@ size_t sm_pages_held(void) { return atomic_load(&held); }
 
 void sm_pages_drop(void *p, size_t n)
 {
-    (void)madvise(p, n & ~(sm_page_bytes() - 1), MADV_DONTNEED);
+    const size_t bytes = n & ~(sm_page_bytes() - 1);
+#ifdef MADV_COLD
+    /* Of a huge page that is dropped in part nothing is free before the system wants to split it;
+     * this splits it now. */
+    (void)madvise(p, bytes, MADV_COLD);
+#endif
+    (void)madvise(p, bytes, MADV_DONTNEED);
 }
 
 const char *sm_file_system_hint(const char *path)
