@@ -64,13 +64,24 @@ static void set_readers(const struct sm_plan_input *in, struct sm_plan *p, unsig
     p->stack_bytes = mul(in->stack_bytes, p->n_threads - 1 + p->n_readers);
 }
 
+/* Readers for the flash's bandwidth and one that packs; what their buffers take is bounded, for a
+ * slow flash with all its memory is better than a fast one without. */
+static unsigned fewest_readers(const struct sm_plan_input *in)
+{
+    const unsigned flash = in->readers_flash ? in->readers_flash : SM_PLAN_READERS_FLASH;
+    const uint64_t each = add(in->store.io_bytes, in->stack_bytes);
+    unsigned n = flash + 1;
+    while (n > SM_PLAN_READERS_FLASH + 1 && mul(each, n) > in->budget_bytes / SM_PLAN_READER_SHARE)
+        n--;
+    return n;
+}
+
 /* Everything that depends on neither context, chunk nor slots, with the fewest readers. */
 static void fill_constant(const struct sm_plan_input *in, struct sm_plan *p)
 {
     p->budget_bytes = in->budget_bytes;
     p->n_threads = in->n_threads ? in->n_threads : 1;
-    const unsigned flash = in->readers_flash ? in->readers_flash : SM_PLAN_READERS_FLASH;
-    set_readers(in, p, in->readers_user ? in->readers_user : flash + 1);
+    set_readers(in, p, in->readers_user ? in->readers_user : fewest_readers(in));
     for (uint32_t i = 0; i < in->n_pools; i++)
         if (in->pools[i].n_expert > p->n_expert) p->n_expert = in->pools[i].n_expert;
     for (uint32_t i = 0; i < in->n_fixed; i++)
@@ -209,6 +220,20 @@ static void add_reader(const struct sm_plan_input *in, struct sm_plan *p)
         set_readers(in, p, p->n_readers + 1);
 }
 
+/* The largest chunk with which pools have as many slots as with chunk j: what does not make a slot
+ * in every pool may as well be scratch. Not where the rest makes spare slots. */
+static uint32_t free_chunk(const struct sm_plan_input *in, const struct sm_plan *p,
+                           const struct wishes *w, uint32_t j, uint64_t shared, uint32_t n_slots)
+{
+    if (n_slots >= SM_PLAN_SPARE_SLOTS) return j;
+    while (j > 0) {
+        const uint64_t scratch = scratch_bytes(in, w->chunk[j - 1]);
+        if (scratch > shared || slots_beside_spares(in, p, shared - scratch) < n_slots) break;
+        j--;
+    }
+    return j;
+}
+
 /* Rules 3 to 5: the experts do not all fit. */
 static bool try_paged(const struct sm_plan_input *in, struct sm_plan *p, const struct wishes *w)
 {
@@ -228,7 +253,8 @@ static bool try_paged(const struct sm_plan_input *in, struct sm_plan *p, const s
         const bool modest = scratch < scratch_min ||
                             scratch - scratch_min <= shared / SM_PLAN_SCRATCH_SHARE;
         if (!modest && !w->pool && p->n_expert && j + 1 < w->n_chunk) continue;
-        return settle(in, p, ctx, w->chunk[j], w->pool ? w->pool : n);
+        const uint32_t slots = w->pool ? w->pool : n;
+        return settle(in, p, ctx, w->chunk[free_chunk(in, p, w, j, shared, slots)], slots);
     }
     return false;
 }

@@ -12,7 +12,8 @@
  *     that fits. Trade: every chunk of a prompt can read all experts again, so a big chunk saves
  *     whole sweeps of the file, while its scratch costs a few slots of decode speed. The scratch
  *     beyond that of the smallest chunk may take at most 1/SM_PLAN_SCRATCH_SHARE of the bytes that
- *     pool and scratch share, and never pushes the pool below its floor.
+ *     pool and scratch share, and never pushes the pool below its floor; what costs no slot is
+ *     taken anyway.
  *  5. Slots: --pool N, raised to the floor (experts per token + 1) and clamped to the number of
  *     experts, both with a note; else as many as fit.
  *  6. Rows of an embedding table that stays in the file: 1/SM_PLAN_ROWS_SHARE of the budget, from
@@ -41,9 +42,10 @@
 #define SM_PLAN_SPARE_SLOTS 32u
 #define SM_PLAN_ROWS_SHARE 1024u
 #define SM_PLAN_ROWS_MAX 4095u
-/* Those that the flash needs to reach its bandwidth, and one that packs what it has read; where
- * experts are paged one more, which speculation leaves free, if it takes no more than this share of
- * what the pools could have beyond their floor. */
+/* Those that the flash needs to reach its bandwidth, and one that packs what it has read, while all
+ * together take no more than this share of the budget (three always); where experts are paged one
+ * more, which speculation leaves free, if it takes no more than this share of what the pools could
+ * have beyond their floor. */
 #define SM_PLAN_READERS_FLASH 2u
 #define SM_PLAN_READER_SHARE 16u
 #define SM_PLAN_READERS_MAX 8u

@@ -214,12 +214,35 @@ static void test_readers(void)
     in.budget_bytes = 1000 * MIB;
     TAP_OK(sm_plan_make(&in, &p, NULL) == SMOL_OK && p.n_readers == 7,
            "of a flash that needs five");
+    in.budget_bytes = 1;
+    TAP_OK(sm_plan_make(&in, &p, NULL) == SMOL_NOMEM && p.needed_bytes == least,
+           "a flash that needs five asks for no larger budget");
+    in.budget_bytes = 1000 * MIB;
     in.readers_user = 2;
     TAP_OK(sm_plan_make(&in, &p, NULL) == SMOL_OK && p.n_readers == 2, "as many as are asked for");
     in.readers_user = 0;
     in.budget_bytes = UINT64_MAX;
     TAP_OK(sm_plan_make(&in, &p, NULL) == SMOL_OK && p.n_readers == 6 && p.experts_resident,
            "none more where all is in memory");
+}
+
+/* Chunk: what costs no slot is taken. */
+static void test_free_chunk(void)
+{
+    bool ok = true;
+    unsigned n = 0;
+    for (uint64_t b = 400 * MIB; b < 1000 * MIB; b += MIB) {
+        struct sm_plan_input in = ling(b);
+        struct sm_plan p, larger;
+        in.readers_user = 3;
+        if (sm_plan_make(&in, &p, NULL) != SMOL_OK || p.chunk == SM_PLAN_CHUNK_MAX) continue;
+        in.chunk_user = 2 * p.chunk;
+        if (p.n_slots >= SM_PLAN_SPARE_SLOTS || sm_plan_make(&in, &larger, NULL) != SMOL_OK)
+            continue;
+        ok = ok && larger.n_slots < p.n_slots;
+        n++;
+    }
+    TAP_OK(ok && n > 20, "twice the chunk would cost a slot (%u budgets)", n);
 }
 
 /* Memory of looking ahead: taken from the slots, left out when nothing else fits. */
@@ -294,6 +317,7 @@ int main(int argc, char **argv)
     test_sweep();
     test_dense_and_uneven();
     test_readers();
+    test_free_chunk();
     test_ahead();
     test_prediction();
     return tap_done();
