@@ -139,6 +139,19 @@ static void print_ahead(const struct simulation *s)
     }
 }
 
+static void print_recalled(const struct simulation *s)
+{
+    printf("\nexperts that a token had when it was last seen (lfu): misses foreseen %%, right %%"
+           " of\npool  foreseen    what it had twice, the rest\n");
+    for (unsigned i = 0; i < s->n_sizes; i++) {
+        const struct sm_replay_result *r = &s->result[i][2];
+        printf("%4u     %5.1f    %17.1f  %8.1f\n", (unsigned)s->size[i],
+               100 * share(r->recalled_right[0] + r->recalled_right[1], r->misses),
+               100 * share(r->recalled_right[1], r->recalled[1]),
+               100 * share(r->recalled_right[0], r->recalled[0]));
+    }
+}
+
 static void print_levers(const struct simulation *s)
 {
     printf("\nwith the lever, %% of uses (later choices as recorded)\npool  ");
@@ -178,6 +191,9 @@ static void json_result(struct sm_json *j, const char *name, const struct sm_rep
     for (unsigned a = 0; a < SM_TRACE_AHEAD; a++)
         sm_json_num(j, NULL, share(r->foreseen[a], r->predictable[a]));
     sm_json_close(j);
+    sm_json_num(j, "recalled", share(r->recalled_right[0] + r->recalled_right[1], r->misses));
+    sm_json_num(j, "recalled_twice_right", share(r->recalled_right[1], r->recalled[1]));
+    sm_json_num(j, "recalled_once_right", share(r->recalled_right[0], r->recalled[0]));
     sm_json_open(j, "reads_per_foreseen", '[');
     for (unsigned a = 0; a < SM_TRACE_AHEAD; a++)
         sm_json_num(j, NULL, share(r->asked[a], r->foreseen[a]));
@@ -270,6 +286,7 @@ static int simulate(struct simulation *s, const struct sm_options *o)
                (unsigned)s->d.shape.n_used, (unsigned)s->d.n_tokens);
         print_policies(s);
         print_ahead(s);
+        print_recalled(s);
         if (sm_lever_on(&s->lever)) print_levers(s);
         if (s->learned) print_shared(s);
     }

@@ -66,6 +66,7 @@ struct sm_graph {
     struct sm_prefetch *prefetch; /* NULL: nothing is read ahead (prefetch.h) */
     struct sm_graph_dims dims;
 
+    const int32_t *tokens;         /* of the pass that is running (borrowed) */
     float *x;                      /* [max_tok][n_embd] the residual stream */
     struct sm_scratch_rows norm;   /* [max_tok][n_embd] normalised input of mixer or ffn */
     float *y;                      /* [max_tok][n_embd] output of mixer or ffn; norm.x in a model */

@@ -310,6 +310,7 @@ smol_status sm_moe_run(struct sm_graph *g, const struct sm_moe *m, struct sm_row
     unsigned n_touched;
     smol_status st;
     sm_graph_linear(g, m->router_w, m->router_b, in, g->router, sm_pad8(m->router.n_expert));
+    if (n_tok == 1) sm_prefetch_scored(g, m->pool);
     route(g, m, n_tok);
     n_touched = n_tok > 1 ? sort_uses(g, m, n_tok) : n_chosen(g, m, 0);
     sm_pager_begin(g->store, m->pool, n_tok > 1 ? g->touched : g->chosen, n_touched,

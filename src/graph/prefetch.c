@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "graph/prefetch.h"
+#include "graph/prefetch_int.h"
 #include "quant/encode.h"
 #include "store/pager.h"
 #include "store/trace.h"
@@ -10,19 +10,8 @@
 
 /* Four bits foresee as much as eight (74.2 % of tiny-moe's misses with 12 slots). */
 #define ROUTER_TYPE SM_Q4_0
-#define DECAY 0.02f       /* of a share, per candidate seen */
-/* a wrong read on a busy flash hurts twice as much as a right one helps */
-#define WRONG_COST 2.0f
-#define WORTH_MIN 0.4f
-/* tokens after which a distance that is not worth it is looked at again */
-#define LOOK_EVERY 16u
-#define FAR_GAIN 0.25f    /* of the time waited for reads, what one more distance saves at best */
-#define NARROW_BUSY 0.6f  /* share of the time from which on speculation takes one reader */
-#define WIDE_TOKENS 16u   /* what so many tokens want together is hardly ever wrong */
-#define WATCH_EVERY 4u    /* tokens between looks at the flash */
-#define JUDGE_EVERY 32u   /* tokens between judgements of the whole */
-#define PAUSE_FIRST 128u
-#define PAUSE_MAX 4096u
+#define WIDE_TOKENS 16u    /* what so many tokens want together is hardly ever wrong */
+#define SHIFT_SLOWEST 0.01f /* of a difference of logits, once a hundred were seen */
 
 static size_t router_bytes(uint32_t n_embd, uint32_t n_expert)
 {
@@ -30,10 +19,12 @@ static size_t router_bytes(uint32_t n_embd, uint32_t n_expert)
                        : sm_round_up((size_t)sm_x8_bytes(ROUTER_TYPE, n_expert, n_embd), SM_ALIGN);
 }
 
-static void layout(struct sm_prefetch *a, struct sm_arena *m)
+static void layout(struct sm_prefetch *a, const struct sm_prefetch_shape *shape, struct sm_arena *m)
 {
+    const size_t n_guess = (size_t)a->n_layers * SM_PREFETCH_MAX;
+    const uint32_t places = sm_token_memory_places(shape->n_vocab);
     a->layer = SM_ARENA_NEW(m, struct sm_prefetch_layer, a->n_layers);
-    a->guess = SM_ARENA_NEW(m, struct sm_prefetch_guess, (size_t)a->n_layers * SM_PREFETCH_MAX);
+    a->guess = SM_ARENA_NEW(m, struct sm_prefetch_guess, n_guess + a->n_layers);
     for (unsigned i = 0; i < SM_PREFETCH_MAX; i++) {
         struct sm_acts *q = &a->in[i].acts[0];
         *q = (struct sm_acts){.n_tok = 1, .n_cols = a->n_embd, .block = 32};
@@ -43,34 +34,44 @@ static void layout(struct sm_prefetch *a, struct sm_arena *m)
         q->s = SM_ARENA_NEW(m, int16_t, a->n_embd / 16 + 1);
         a->logits[i] = SM_ARENA_NEW(m, float, sm_pad8(a->n_expert));
     }
+    a->said = SM_ARENA_NEW(m, float, n_guess * sm_pad8(a->n_expert));
+    a->shift = SM_ARENA_NEW(m, float, n_guess * sm_pad8(a->n_expert));
+    a->n_compared = SM_ARENA_NEW(m, uint32_t, n_guess);
+    a->recall_worth = sm_arena_take(m, a->n_layers * sizeof *a->recall_worth);
     a->rows = sm_arena_take(m, 8 * (size_t)sm_row_bytes(ROUTER_TYPE, a->n_embd & ~31u));
     for (uint32_t i = 0; i < a->n_layers; i++) {
         uint8_t *router = sm_arena_take(m, router_bytes(a->n_embd, a->n_expert));
         if (m->base) a->layer[i].router = router;
     }
+    void *memory = sm_arena_take(m, sm_token_memory_bytes(places, a->n_layers, a->n_expert,
+                                                          shape->n_used));
+    if (m->base)
+        sm_token_memory_init(&a->memory, places, a->n_layers, a->n_expert, shape->n_used, memory);
 }
 
-size_t sm_prefetch_bytes(uint32_t n_layers, uint32_t n_embd, uint32_t n_expert)
+static struct sm_prefetch of_shape(const struct sm_prefetch_shape *s)
 {
-    struct sm_prefetch a = {.n_layers = n_layers, .n_embd = n_embd, .n_expert = n_expert};
+    return (struct sm_prefetch){.n_layers = s->n_layers, .n_embd = s->n_embd,
+                                .n_expert = s->n_expert};
+}
+
+size_t sm_prefetch_bytes(const struct sm_prefetch_shape *shape)
+{
+    struct sm_prefetch a = of_shape(shape);
     struct sm_arena m = {0};
-    layout(&a, &m);
+    layout(&a, shape, &m);
     return m.used;
 }
 
-void sm_prefetch_init(struct sm_prefetch *a, uint32_t depth, uint32_t n_layers, uint32_t n_embd,
-                      uint32_t n_expert, float eps, void *mem)
+void sm_prefetch_init(struct sm_prefetch *a, uint32_t depth, const struct sm_prefetch_shape *shape,
+                      float eps, void *mem)
 {
-    *a = (struct sm_prefetch){.depth = depth, .n_layers = n_layers, .n_embd = n_embd,
-                           .n_expert = n_expert, .eps = eps, .off_tokens = PAUSE_FIRST,
-                           .waits = 1, .far_pays = true};
-    struct sm_arena m = {.base = mem, .capacity = sm_prefetch_bytes(n_layers, n_embd, n_expert)};
-    layout(a, &m);
-    /* Start from what was counted on the trained tiny-moe: 77 and 67 % of the misses are foreseen
-     * from one and two layers before; candidates behind the k-th are right now and then. */
-    for (unsigned d = 0; d < 2 * SM_PREFETCH_MAX; d++)
-        for (unsigned r = 0; r < SM_PREFETCH_RANKS; r++)
-            a->worth[d][r] = 0.75f - 0.1f * (float)(d % SM_PREFETCH_MAX + d / SM_PREFETCH_MAX);
+    struct sm_arena m = {.base = mem, .capacity = sm_prefetch_bytes(shape)};
+    *a = of_shape(shape);
+    a->depth = depth;
+    a->eps = eps;
+    layout(a, shape, &m);
+    sm_prefetch_judge_init(a);
 }
 
 void sm_prefetch_add(struct sm_prefetch *a, uint32_t i, const struct sm_moe *moe,
@@ -101,101 +102,77 @@ void sm_prefetch_add(struct sm_prefetch *a, uint32_t i, const struct sm_moe *moe
     }
 }
 
-/* ---- judging --------------------------------------------------------------------------------- */
-
-/* The least share of right reads that is worth it. A wrong one delays others while the flash is
- * busy, and always costs the expert that made room: on tiny-moe with 16 slots, reading whatever was
- * likely at all (20 %) made 35 % more reads necessary. Beyond the next layer a read can only win
- * the time in which the flash would rest: on one that never does it changes the order of reads and
- * adds the wrong ones. */
-static float least_worth(const struct sm_prefetch *a, uint32_t row)
-{
-    const float cost = WRONG_COST * a->busy;
-    float least = cost / (1 + cost);
-    if (row % SM_PREFETCH_MAX && least < a->busy) least = a->busy;
-    return least > WORTH_MIN ? least : WORTH_MIN;
-}
-
-/* True when some rank of this distance is worth a read, or it is time to find out again. */
-static bool distance_pays(const struct sm_prefetch *a, uint32_t d, uint32_t row, uint32_t k)
-{
-    if (a->depth != SM_PREFETCH_AUTO) return d < a->depth;
-    if (a->n_tokens % LOOK_EVERY == 0) return true;
-    if (d && !a->far_pays) return false;
-    const float least = least_worth(a, row);
-    for (uint32_t r = 0; r < k && r < SM_PREFETCH_RANKS; r++)
-        if (a->worth[row][r] >= least) return true;
-    return false;
-}
-
-/* Since the last call: how busy the flash was, for how much of the time compute waited for it, and
- * whether that is so much that looking farther than one layer can be worth its time. */
-static void watch(struct sm_prefetch *a, const struct sm_store_stats *st)
-{
-    const uint64_t now = sm_now_ns();
-    if (a->then.ns && now > a->then.ns && st->flash_busy_ns >= a->then.busy_ns &&
-        st->demand_wait_ns >= a->then.wait_ns) {
-        const float time = (float)(now - a->then.ns);
-        a->busy += 0.25f * ((float)(st->flash_busy_ns - a->then.busy_ns) / time - a->busy);
-        a->waits += 0.25f * ((float)(st->demand_wait_ns - a->then.wait_ns) / time - a->waits);
-        if (a->n_looks) { /* the share of the time that one more distance would take */
-            const float tokens = (float)(a->n_tokens - a->then.token);
-            const float look = (float)a->ns_looks / (float)a->n_looks * (float)a->n_layers *
-                               tokens / time;
-            a->look += 0.25f * (look - a->look);
-            a->far_pays = FAR_GAIN * a->waits > a->look;
-        }
-    }
-    a->then.token = a->n_tokens;
-    a->then.ns = now;
-    a->then.busy_ns = st->flash_busy_ns;
-    a->then.wait_ns = st->demand_wait_ns;
-    a->ns_looks = a->n_looks = 0;
-}
-
-/* What one byte takes, times the bytes that came in time, against the time spent on predicting and
- * on wrong reads. Generous to looking ahead: it pauses only when it has clearly lost. */
-static void judge(struct sm_prefetch *a, const struct sm_store *s, const struct sm_store_stats *st)
-{
-    const bool known = a->from.ns && st->flash_busy_ns >= a->from.busy_ns &&
-                       st->prefetch_used >= a->from.used;
-    if (known) {
-        const double per_byte =
-            st->bytes_read ? (double)st->flash_busy_ns / (double)st->bytes_read : 0;
-        const double used = (double)(st->prefetch_used - a->from.used) *
-                            (double)sm_store_pool(s, 0)->expert_file_bytes;
-        const double wasted = st->prefetch_wasted_bytes > a->from.wasted
-                                  ? (double)(st->prefetch_wasted_bytes - a->from.wasted) : 0;
-        if (used * per_byte < (double)a->ns_spent + wasted * per_byte * (double)a->busy) {
-            a->off_until = a->n_tokens + a->off_tokens;
-            if (a->off_tokens < PAUSE_MAX) a->off_tokens *= 2;
-        } else {
-            a->off_tokens = PAUSE_FIRST;
-        }
-    }
-    a->from.ns = sm_now_ns();
-    a->from.busy_ns = st->flash_busy_ns;
-    a->from.used = st->prefetch_used;
-    a->from.wasted = st->prefetch_wasted_bytes;
-    a->ns_spent = 0;
-}
-
 /* ---- predicting ------------------------------------------------------------------------------ */
 
-/* Ask for what a prediction promises, best first. */
-static void ask(struct sm_graph *g, uint32_t pool, struct sm_prefetch_guess *q)
+/* What memory says of each candidate of a router's guess for layer `pool`. */
+static void ask_memory(const struct sm_graph *g, uint32_t pool, struct sm_prefetch_guess *q)
 {
     const struct sm_prefetch *a = g->prefetch;
-    const float least = a->depth == SM_PREFETCH_AUTO ? least_worth(a, q->row) : 0;
+    const int32_t place = sm_token_memory_find(&a->memory, g->tokens[0]);
+    struct sm_token_experts had;
+    sm_token_memory_get(&a->memory, place, pool, &had);
+    for (uint32_t r = 0; r < q->n; r++) {
+        q->word[r] = had.n ? SM_RECALL_NO : SM_RECALL_UNKNOWN;
+        for (uint32_t i = 0; i < had.n; i++)
+            if (had.id[i] == q->id[r]) q->word[r] = SM_RECALL_YES;
+    }
+}
+
+/* Ask for what a guess promises, best first. */
+static void ask(struct sm_graph *g, uint32_t pool, uint32_t d, struct sm_prefetch_guess *q)
+{
+    const struct sm_prefetch *a = g->prefetch;
+    const bool recall = d == SM_PREFETCH_RECALL;
+    float least = sm_prefetch_least(a, recall ? pool > 0 : d > 0);
     uint16_t missing[SM_PREFETCH_RANKS], wanted[SM_PREFETCH_RANKS];
     const unsigned n_missing = sm_pager_missing(g->store, pool, q->id, q->n, missing);
     unsigned n = 0, at = 0;
+    if (!recall && a->depth != SM_PREFETCH_AUTO) least = 0;
     for (uint32_t r = 0; r < q->n; r++) {
+        const float worth = recall ? a->recall_worth[pool][q->word[r]]
+                                   : a->worth[q->row][q->word[r]][r];
         q->missing[r] = at < n_missing && missing[at] == q->id[r];
+        q->refuted[r] = false;
         at += q->missing[r];
-        if (!q->missing[r] || a->worth[q->row][r] >= least) wanted[n++] = q->id[r];
+        if (!q->missing[r] || worth >= least) wanted[n++] = q->id[r];
     }
     (void)sm_pager_prefetch(g->store, pool, wanted, n, SM_PREFETCH_NEXT);
+}
+
+/* What the token had in each layer when it was last seen, nearest layer first. */
+static void recall(struct sm_graph *g)
+{
+    struct sm_prefetch *a = g->prefetch;
+    const int32_t place = sm_token_memory_find(&a->memory, g->tokens[0]);
+    struct sm_token_experts had;
+    a->known = place >= 0;
+    for (uint32_t pool = 0; a->known && pool < a->n_layers; pool++) {
+        struct sm_prefetch_guess *q = sm_prefetch_guess_of(a, pool, SM_PREFETCH_RECALL);
+        if (sm_pager_complete(g->store, pool)) continue;
+        sm_token_memory_get(&a->memory, place, pool, &had);
+        q->n = had.n < SM_PREFETCH_RANKS ? had.n : SM_PREFETCH_RANKS;
+        for (uint32_t r = 0; r < q->n; r++) {
+            q->id[r] = had.id[r];
+            q->word[r] = had.twice >> r & 1;
+        }
+        ask(g, pool, SM_PREFETCH_RECALL, q);
+    }
+}
+
+/* The layer before `pool` has looked: what memory expected and that layer does not is seldom right.
+ * It is given up where that is not worth a read. */
+static void refute(struct sm_graph *g, uint32_t pool, const struct sm_prefetch_guess *next)
+{
+    const struct sm_prefetch *a = g->prefetch;
+    struct sm_prefetch_guess *q = sm_prefetch_guess_of(a, pool, SM_PREFETCH_RECALL);
+    const float least = sm_prefetch_least(a, false);
+    for (uint32_t r = 0; r < q->n; r++) {
+        bool expected = false;
+        for (uint32_t i = 0; i < next->n; i++) expected = expected || next->id[i] == q->id[r];
+        if (expected || !q->missing[r]) continue;
+        q->refuted[r] = true;
+        if (a->refuted_worth[q->word[r]] < least) sm_pager_drop(g->store, pool, &q->id[r], 1);
+    }
 }
 
 /* The router of layer `pool` as a product, its input being the residual under that layer's norm. */
@@ -208,19 +185,46 @@ static struct sm_product router_product(struct sm_graph *g, uint32_t pool, unsig
     *in = (struct sm_rows){.x = a->in[i].x, .n_tok = 1, .n = a->n_embd};
     in->acts[0] = a->in[i].acts[0];
     return sm_graph_product(g, ROUTER_TYPE, true, a->n_embd, l->moe->router.n_expert, l->router, in,
-                            a->logits[i], sm_pad8(a->n_expert));
+                            a->logits[i], sm_pad8(l->moe->router.n_expert));
 }
 
-/* The n best that layer `pool` would choose by these products of its router, best first; returns
- * how many there are. */
+static void add_bias(const struct sm_graph *g, const struct sm_moe *moe, float *logits)
+{
+    if (moe->router_b) g->kern->add(logits, sm_floats_of(moe->router_b), moe->router.n_expert);
+}
+
+/* The n best that layer `pool` would choose by these logits, best first; returns how many there
+ * are. */
 static uint32_t choose(const struct sm_graph *g, uint32_t pool, float *logits, uint16_t *ids,
                        uint32_t n)
 {
-    const struct sm_moe *moe = g->prefetch->layer[pool].moe;
     const struct sm_route_view view = {sm_pager_held(g->store, pool),
                                        sm_pager_range(g->store, pool)};
-    if (moe->router_b) g->kern->add(logits, sm_floats_of(moe->router_b), moe->router.n_expert);
-    return sm_route_rank(g->kern, &moe->router, view, logits, ids, n);
+    return sm_route_rank(g->kern, &g->prefetch->layer[pool].moe->router, view, logits, ids, n);
+}
+
+/* Where the logits of the guess of layer `pool` from distance d (+ 1) are kept. */
+static size_t logits_at(const struct sm_prefetch *a, uint32_t pool, uint32_t d)
+{
+    return ((size_t)pool * SM_PREFETCH_MAX + d) * sm_pad8(a->n_expert);
+}
+
+/* The guess that layer `pool` will choose as these logits say, d + 1 layers before. */
+static void guess(struct sm_graph *g, uint32_t pool, uint32_t d, uint32_t row, float *logits)
+{
+    struct sm_prefetch *a = g->prefetch;
+    const struct sm_moe *moe = a->layer[pool].moe;
+    struct sm_prefetch_guess *q = sm_prefetch_guess_of(a, pool, d);
+    const uint32_t n = moe->router.n_used;
+    add_bias(g, moe, logits);
+    memcpy(a->said + logits_at(a, pool, d), logits, moe->router.n_expert * sizeof *logits);
+    g->kern->add(logits, a->shift + logits_at(a, pool, d), moe->router.n_expert);
+    q->row = row;
+    q->n = choose(g, pool, logits, q->id, n < SM_PREFETCH_RANKS ? n : SM_PREFETCH_RANKS);
+    if (g->trace) sm_trace_ahead(g->trace, pool, d + 1, q->id, q->n);
+    ask_memory(g, pool, q);
+    ask(g, pool, d, q);
+    if (d == 0 && pool) refute(g, pool, q);
 }
 
 /* Predict the layers first … first + SM_PREFETCH_MAX - 1 from the residual in g->x; row0: of
@@ -236,58 +240,18 @@ static void predict(struct sm_graph *g, uint32_t first, uint32_t row0)
     for (uint32_t d = 0; d < SM_PREFETCH_MAX && first + d < a->n_layers; d++) {
         const struct sm_prefetch_layer *l = &a->layer[first + d];
         if (!l->router || sm_pager_complete(g->store, first + d) ||
-            !distance_pays(a, d, row0 + d, l->moe->router.n_used))
+            !sm_prefetch_pays(a, d, row0 + d, l->moe->router.n_used))
             continue;
         p[n] = router_product(g, first + d, n, &in[n]);
         distance[n++] = d;
     }
     if (n) sm_graph_products(g, p, n);
-    for (unsigned i = 0; i < n; i++) {
-        const uint32_t pool = first + distance[i];
-        const struct sm_router *r = &a->layer[pool].moe->router;
-        struct sm_prefetch_guess *q = &a->guess[pool * SM_PREFETCH_MAX + distance[i]];
-        q->row = row0 + distance[i];
-        q->n = r->n_used < SM_PREFETCH_RANKS ? r->n_used : SM_PREFETCH_RANKS;
-        q->n = choose(g, pool, a->logits[i], q->id, q->n);
-        if (g->trace) sm_trace_ahead(g->trace, pool, distance[i] + 1, q->id, q->n);
-        ask(g, pool, q);
-    }
+    for (unsigned i = 0; i < n; i++)
+        guess(g, first + distance[i], distance[i], row0 + distance[i], a->logits[i]);
     const uint64_t ns = sm_now_ns() - start;
     a->ns_spent += ns;
     a->ns_looks += n ? ns : 0;
     a->n_looks += n;
-}
-
-/* Compare what was expected of a layer with what it chose. */
-static void learn(struct sm_prefetch *a, uint32_t pool, const uint16_t *ids, uint32_t k)
-{
-    for (uint32_t d = 0; d < SM_PREFETCH_MAX; d++) {
-        struct sm_prefetch_guess *q = &a->guess[pool * SM_PREFETCH_MAX + d];
-        for (uint32_t r = 0; r < q->n; r++) {
-            bool used = false;
-            if (!q->missing[r]) continue;
-            for (uint32_t i = 0; i < k; i++) used = used || ids[i] == q->id[r];
-            a->worth[q->row][r] += DECAY * ((used ? 1.0f : 0.0f) - a->worth[q->row][r]);
-        }
-        q->n = 0;
-    }
-}
-
-static bool is_on(const struct sm_prefetch *a)
-{
-    return a->depth != SM_PREFETCH_AUTO || a->n_tokens >= a->off_until;
-}
-
-/* Now and then: how busy the flash is, and whether looking ahead pays. What a flash that never
- * rests reads ahead is read instead of something else, so one read at a time may be wrong. */
-static void consider(struct sm_prefetch *a, struct sm_store *s)
-{
-    struct sm_store_stats st;
-    if (a->n_tokens % WATCH_EVERY) return;
-    sm_store_stats(s, &st);
-    watch(a, &st);
-    sm_pager_narrow(s, a->busy > NARROW_BUSY);
-    if (a->n_tokens % JUDGE_EVERY == 0) judge(a, s, &st);
 }
 
 void sm_prefetch_embedded(struct sm_graph *g)
@@ -295,20 +259,40 @@ void sm_prefetch_embedded(struct sm_graph *g)
     struct sm_prefetch *a = g->prefetch;
     if (!a || !a->depth) return;
     a->n_tokens++;
-    if (a->depth == SM_PREFETCH_AUTO && is_on(a)) consider(a, g->store);
-    if (a->wide) sm_pager_narrow(g->store, a->busy > NARROW_BUSY);
+    sm_prefetch_consider(a, g->store);
+    if (a->wide) sm_prefetch_narrow(a, g->store);
     a->wide = false;
-    if (is_on(a)) predict(g, 0, SM_PREFETCH_MAX);
-    else a->from.ns = a->then.ns = 0;
+    if (sm_prefetch_is_on(a)) {
+        recall(g);
+        predict(g, 0, SM_PREFETCH_MAX);
+    } else {
+        a->from.ns = a->then.ns = 0;
+    }
+}
+
+void sm_prefetch_scored(struct sm_graph *g, uint32_t pool)
+{
+    struct sm_prefetch *a = g->prefetch;
+    if (!a || !a->depth || pool >= a->n_layers) return;
+    for (uint32_t d = 0; d < SM_PREFETCH_MAX; d++) {
+        if (!sm_prefetch_guess_of(a, pool, d)->n) continue;
+        const float *said = a->said + logits_at(a, pool, d);
+        float *shift = a->shift + logits_at(a, pool, d);
+        float part = 1.0f / (float)++a->n_compared[(size_t)pool * SM_PREFETCH_MAX + d];
+        if (part < SHIFT_SLOWEST) part = SHIFT_SLOWEST;
+        for (uint32_t e = 0; e < a->layer[pool].moe->router.n_expert; e++)
+            shift[e] += part * (g->router[e] - said[e] - shift[e]);
+    }
 }
 
 void sm_prefetch_routed(struct sm_graph *g, uint32_t pool, const uint16_t *ids, uint32_t k)
 {
     struct sm_prefetch *a = g->prefetch;
     if (!a || !a->depth || pool >= a->n_layers) return;
-    learn(a, pool, ids, k);
+    sm_prefetch_learn(a, pool, ids, k);
+    sm_token_memory_note(&a->memory, g->tokens[0], pool, ids, k);
     sm_pager_settle(g->store, pool);
-    if (is_on(a)) predict(g, pool + 1, 0);
+    if (sm_prefetch_is_on(a)) predict(g, pool + 1, 0);
 }
 
 /* ---- several tokens -------------------------------------------------------------------------- */
@@ -325,10 +309,24 @@ static void wave_choose(void *arg, uint32_t t, unsigned worker)
     const struct sm_router *r = &j->g->prefetch->layer[j->pool].moe->router;
     uint16_t ids[SM_MAX_USED];
     (void)worker;
-    const uint32_t n = choose(j->g, j->pool, j->g->router + (size_t)t * sm_pad8(r->n_expert), ids,
-                              r->n_used);
+    float *logits = j->g->router + (size_t)t * sm_pad8(r->n_expert);
+    add_bias(j->g, j->g->prefetch->layer[j->pool].moe, logits);
+    const uint32_t n = choose(j->g, j->pool, logits, ids, r->n_used);
     for (uint32_t i = 0; i < n; i++)
         atomic_store_explicit(&j->wanted[ids[i]], 1, memory_order_relaxed);
+}
+
+/* What the tokens of a wave chose, in their order. */
+static void note_wave(struct sm_graph *g, uint32_t pool, uint32_t n_tok)
+{
+    struct sm_prefetch *a = g->prefetch;
+    const uint32_t k = a->layer[pool].moe->router.n_used;
+    for (uint32_t t = 0; t < n_tok; t++) {
+        const uint16_t *ids = g->chosen + (size_t)t * k;
+        uint32_t n = k;
+        while (n > 1 && ids[n - 1] == SM_NO_EXPERT) n--; /* left out by a lever */
+        sm_token_memory_note(&a->memory, g->tokens[t], pool, ids, n);
+    }
 }
 
 void sm_prefetch_wave(struct sm_graph *g, uint32_t pool, uint32_t n_tok)
@@ -336,6 +334,7 @@ void sm_prefetch_wave(struct sm_graph *g, uint32_t pool, uint32_t n_tok)
     struct sm_prefetch *a = g->prefetch;
     const uint32_t next = pool + 1;
     if (!a || !a->depth || pool >= a->n_layers) return;
+    note_wave(g, pool, n_tok);
     a->then.ns = 0; /* its time is not that of single tokens */
     sm_pager_settle(g->store, pool);
     if (next >= a->n_layers || !a->layer[next].router || sm_pager_complete(g->store, next)) return;

@@ -55,6 +55,7 @@ smol_status sm_model_forward(const struct sm_model *m, struct sm_graph *g,
                              uint32_t pos0, const volatile bool *cancel, smol_error *err)
 {
     g->bad_layer = -1;
+    g->tokens = tokens;
     SM_TRY(embed(m, g, tokens, n_tok, err));
     for (uint32_t t = 0; g->trace && t < n_tok; t++) sm_trace_token(g->trace, (uint32_t)tokens[t]);
     if (n_tok == 1) sm_prefetch_embedded(g);

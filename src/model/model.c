@@ -298,9 +298,19 @@ static uint32_t n_moe(const struct sm_model *m)
     return n;
 }
 
+static struct sm_prefetch_shape prefetch_shape(const struct sm_model *m)
+{
+    struct sm_prefetch_shape s = {n_moe(m), m->hp.n_embd, m->hp.n_expert, 1, m->hp.n_vocab};
+    for (uint32_t i = 0; i < m->hp.n_layer; i++)
+        if (m->layers[i].is_moe && m->layers[i].moe.router.n_used > s.n_used)
+            s.n_used = m->layers[i].moe.router.n_used;
+    return s;
+}
+
 size_t sm_model_prefetch_bytes(const struct sm_model *m)
 {
-    return n_moe(m) ? sm_prefetch_bytes(n_moe(m), m->hp.n_embd, m->hp.n_expert) : 0;
+    const struct sm_prefetch_shape shape = prefetch_shape(m);
+    return shape.n_layers ? sm_prefetch_bytes(&shape) : 0;
 }
 
 void sm_model_release_routers(const struct sm_model *m, struct sm_store *s)
@@ -311,7 +321,8 @@ void sm_model_release_routers(const struct sm_model *m, struct sm_store *s)
 
 void sm_model_prefetch(const struct sm_model *m, struct sm_prefetch *a, uint32_t depth, void *mem)
 {
-    sm_prefetch_init(a, depth, n_moe(m), m->hp.n_embd, m->hp.n_expert, m->hp.eps, mem);
+    const struct sm_prefetch_shape shape = prefetch_shape(m);
+    sm_prefetch_init(a, depth, &shape, m->hp.eps, mem);
     for (uint32_t i = 0; i < m->hp.n_layer; i++)
         if (m->layers[i].is_moe)
             sm_prefetch_add(a, m->layers[i].moe.pool, &m->layers[i].moe, m->layers[i].ffn_norm);

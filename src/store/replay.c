@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "store/replay.h"
 
+#include "base/bits.h"
 #include "base/mem.h"
+#include "store/token_memory.h"
 
 #include <assert.h>
 #include <string.h>
@@ -45,16 +47,49 @@ static void look_back(const struct sm_trace_data *d, const struct sm_trace_layer
     }
 }
 
+/* What the token's memory would have asked for, and what of it was right; then it is noted. */
+static void recall(struct sm_token_memory *m, const struct sm_trace_data *d, uint32_t t,
+                   const uint8_t *held, const uint16_t *ids, uint32_t n,
+                   struct sm_replay_result *sum)
+{
+    struct sm_token_experts had;
+    if (t >= d->n_tokens || d->token[t] > INT32_MAX) return;
+    const int32_t token = (int32_t)d->token[t];
+    sm_token_memory_get(m, sm_token_memory_find(m, token), 0, &had);
+    for (uint32_t i = 0; i < had.n; i++) {
+        const unsigned twice = had.twice >> i & 1;
+        if (held[had.id[i]]) continue;
+        sum->recalled[twice]++;
+        sum->recalled_right[twice] += contains(ids, n, had.id[i]);
+    }
+    sm_token_memory_note(m, token, 0, ids, n);
+}
+
+/* Ascending, as the router hands them to the pool. */
+static void sort_ids(uint16_t *ids, uint32_t n)
+{
+    for (uint32_t i = 1; i < n; i++)
+        for (uint32_t j = i; j > 0 && ids[j - 1] > ids[j]; j--) {
+            const uint16_t id = ids[j];
+            ids[j] = ids[j - 1];
+            ids[j - 1] = id;
+        }
+}
+
 static smol_status run_policy(const struct sm_trace_data *d, const struct sm_trace_layer *l,
                               const struct sm_replay *how, struct sm_replay_result *sum,
                               smol_error *err)
 {
     const uint32_t n = d->shape.n_expert, k = d->shape.n_used;
-    const size_t bytes = sm_policy_bytes(n);
+    const uint32_t places = sm_token_memory_places(UINT32_MAX);
+    const size_t policy_bytes = sm_round_up(sm_policy_bytes(n), SM_ALIGN);
+    const size_t bytes = policy_bytes + sm_token_memory_bytes(places, 1, n, k);
     struct sm_policy p;
+    struct sm_token_memory memory;
     uint16_t ids[SM_CHOICE_USED];
-    void *tables = sm_mem_new(bytes);
+    uint8_t *tables = sm_mem_new(bytes);
     if (!tables) return SM_FAIL(err, NOMEM, "no memory for a pool of %u experts", (unsigned)n);
+    sm_token_memory_init(&memory, places, 1, n, k, tables + policy_bytes);
     sm_policy_init(&p, how->policy, n, how->n_slots, tables);
     for (uint32_t t = 0; t < l->n; t++) {
         const float *score = l->score + (size_t)t * n;
@@ -62,7 +97,9 @@ static smol_status run_policy(const struct sm_trace_data *d, const struct sm_tra
         /* a pool with room for all has nothing for levers to look at */
         const uint8_t *held = how->n_slots < n ? p.held : NULL;
         const uint32_t left = sm_choose(&c, &how->lever, held, score, ids, k);
+        sort_ids(ids, left);
         look_back(d, l, t, p.held, ids, left, sum);
+        recall(&memory, d, t, p.held, ids, left, sum);
         if (how->lever.bias_range) sm_policy_add_range(&p, sm_choice_range(&c, score));
         sum->uses += left;
         sum->dropped += k - left;

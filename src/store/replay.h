@@ -25,6 +25,9 @@ struct sm_replay_result {
     uint64_t asked[SM_TRACE_AHEAD];
     uint64_t foreseen[SM_TRACE_AHEAD]; /* of those, really used: misses that were seen coming */
     uint64_t predictable[SM_TRACE_AHEAD]; /* misses of uses for which there was a prediction */
+    /* By the token's memory (token_memory.h): missing experts that the token had when it was last
+     * seen, not ([0]) and also ([1]) the time before; of those, really used. */
+    uint64_t recalled[2], recalled_right[2];
 };
 
 SM_NODISCARD smol_status sm_replay_run(const struct sm_trace_data *d, uint32_t layer,

@@ -165,6 +165,7 @@ static void layout(struct sm_trace_data *d, struct sm_arena *a, const uint32_t *
         }
     }
     d->layer = layer;
+    d->token = SM_ARENA_NEW(a, uint32_t, d->n_tokens);
 }
 
 static smol_status fill(struct sm_trace_data *d, struct cursor c, const uint32_t *n_uses,
@@ -175,7 +176,7 @@ static smol_status fill(struct sm_trace_data *d, struct cursor c, const uint32_t
         memcpy((float *)(uintptr_t)d->layer[i].bias,
                c.bytes + HEADER_BYTES + (size_t)i * s->n_expert * sizeof(float),
                s->n_expert * sizeof(float));
-    for (;;) {
+    for (uint32_t t = 0;;) {
         struct record r;
         bool end;
         SM_TRY(next(&c, &r, &end, err));
@@ -190,6 +191,8 @@ static smol_status fill(struct sm_trace_data *d, struct cursor c, const uint32_t
                                       "a score at byte %zu is no number",
                                       (size_t)(r.data - c.bytes));
             l->n++;
+        } else if (r.tag == TAG_TOKEN) {
+            d->token[t++] = r.value;
         } else if (r.tag == TAG_HOW) {
             d->logits = r.value == 1;
         } else if (r.tag == TAG_AHEAD && l->n < n_uses[r.layer]) {

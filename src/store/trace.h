@@ -54,6 +54,7 @@ struct sm_trace_data {
     struct sm_trace_shape shape;
     struct sm_trace_layer *layer; /* [n_layers] */
     uint32_t n_tokens;
+    uint32_t *token;              /* [n_tokens] use t of a layer is that of token t */
     bool logits;                  /* record 4 */
     void *block;                  /* everything above in one allocation */
     size_t block_bytes;
