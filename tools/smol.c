@@ -20,6 +20,7 @@
 #pragma weak sm_cmd_serve
 #pragma weak sm_cmd_plan
 #pragma weak sm_cmd_eval
+#pragma weak sm_cmd_calibrate
 #pragma weak sm_cmd_inspect
 #pragma weak sm_cmd_simulate
 #pragma weak sm_cmd_tokenize
@@ -39,6 +40,9 @@ static const struct sm_command commands[] = {
      SM_CMD_PLAN, 1, 1, "no model given"},
     {"eval", "MODEL --text FILE | --tokens 1,2,3", "measure perplexity, or write logits",
      sm_cmd_eval, SM_CMD_EVAL, 1, 1, "no model given"},
+    {"calibrate", "MODEL --text FILE OUT",
+     "write the importance matrix that quantisers use, from a text", sm_cmd_calibrate,
+     SM_CMD_CALIBRATE, 2, 2, "a model and a file to write are needed"},
     {"inspect", "FILE | --cpu", "show what a GGUF file holds, or what this CPU offers",
      sm_cmd_inspect, SM_CMD_INSPECT, 0, 1, "no file given"},
     {"tokenize", "MODEL [-p TEXT | -f FILE]", "print the token ids of a text", sm_cmd_tokenize,
@@ -70,8 +74,8 @@ static void print_overview(FILE *f)
           "usage: smol COMMAND ...\n\n",
           f);
     for (int i = 0; i < N_COMMANDS; i++)
-        if (commands[i].run) fprintf(f, "  %-10s%s\n", commands[i].name, commands[i].summary);
-    fputs("  help      show the options of a command\n"
+        if (commands[i].run) fprintf(f, "  %-11s%s\n", commands[i].name, commands[i].summary);
+    fputs("  help       show the options of a command\n"
           "\nsmol --version prints the version; smol --man a manual page; smol --completion\n"
           "bash|zsh|fish a script for that shell.\n"
           "Try: smol run MODEL.gguf -p \"Once upon a time\"\n",

@@ -103,6 +103,7 @@ typedef struct {
                            silently, then again with drafts from it. 0: off */
     const char *cpu;        /* highest kernel level; NULL: the best this CPU has */
     bool verify;            /* compare everything read with a second read */
+    bool calibrate;         /* memory for smol_calibrate is planned and taken */
     double flash_mb_s;      /* built-in slow flash for tests; 0: none */
     double flash_us;        /* its latency */
     const char *device_profile; /* file of `smol bench --flash`, read if it is there; NULL: none */
@@ -360,6 +361,27 @@ typedef struct { size_t n_tokens; smol_reason reason; } smol_outcome;
  * of memory; what was said until then has been handed over. */
 smol_status smol_generate(smol_session *s, smol_sampler *sampler, const smol_generation *g,
                           smol_outcome *out, smol_error *err);
+
+/* ---- calibration -------------------------------------------------------------------------- */
+
+/* Read n tokens in an empty context and add up, for every matrix of a block that they go through,
+ * the squares of each input value before it is quantised; for experts, each over the tokens that
+ * came to it. The sums are the same bits whatever the threads, the waves and the pools. The session
+ * is empty afterwards. ARG without smol_params.calibrate; after an error the sums are worth
+ * nothing. */
+smol_status smol_calibrate(smol_session *s, const int32_t *tokens, size_t n, smol_error *err);
+
+typedef struct {
+    uint64_t chunks, tokens;  /* read so far */
+    unsigned matrices;        /* tensors that have sums */
+    uint64_t experts, unseen; /* of all layers; of these, no token came to */
+    uint64_t bytes;           /* held for the sums */
+} smol_calibration;
+void smol_calibration_info(const smol_model *m, smol_calibration *out);
+/* The sums as an importance matrix, in the GGUF form of llama.cpp: whole or not at all. `text`: the
+ * name of what was read; chunk: the tokens of each call. */
+smol_status smol_calibration_write(const smol_model *m, const char *path, const char *text,
+                                   unsigned chunk, smol_error *err);
 
 /* ---- statistics --------------------------------------------------------------------------- */
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "api/api.h"
+#include "infer/calibrate.h"
 #include "infer/chat.h"
 #include "infer/dry_breakers.h"
 #include "infer/score.h"
@@ -123,4 +124,22 @@ smol_status smol_generate(smol_session *s, smol_sampler *sampler, const smol_gen
                           smol_outcome *out, smol_error *err)
 {
     return sm_generate(&s->session, sampler->sampler, g, out, err);
+}
+
+/* ---- calibration ---------------------------------------------------------------------------- */
+
+smol_status smol_calibrate(smol_session *s, const int32_t *tokens, size_t n, smol_error *err)
+{
+    return sm_calibration_read(&s->session, tokens, n, err);
+}
+
+void smol_calibration_info(const smol_model *m, smol_calibration *out)
+{
+    sm_calibration_info(&m->engine, out);
+}
+
+smol_status smol_calibration_write(const smol_model *m, const char *path, const char *text,
+                                   unsigned chunk, smol_error *err)
+{
+    return sm_calibration_write(&m->engine, path, text, chunk, err);
 }

@@ -229,3 +229,8 @@ const struct sm_tensor_info *sm_gguf_tensor(const struct sm_gguf *g, size_t i)
 {
     return i < g->n_tensors ? &g->tensor[i] : NULL;
 }
+
+size_t sm_gguf_tensor_index(const struct sm_gguf *g, const struct sm_tensor_info *t)
+{
+    return (size_t)(t - g->tensor);
+}

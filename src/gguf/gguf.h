@@ -75,6 +75,8 @@ const struct sm_kv *sm_gguf_find(const struct sm_gguf *g, const char *key); /* N
 
 size_t sm_gguf_n_tensors(const struct sm_gguf *g);
 const struct sm_tensor_info *sm_gguf_tensor(const struct sm_gguf *g, size_t i);
+/* Which tensor of g `t` is. */
+size_t sm_gguf_tensor_index(const struct sm_gguf *g, const struct sm_tensor_info *t);
 const struct sm_tensor_info *sm_gguf_find_tensor(const struct sm_gguf *g, const char *name);
 
 /* Typed getters. *found tells whether the key exists (NULL: the key is required and its absence is

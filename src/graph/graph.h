@@ -55,6 +55,18 @@ struct sm_graph_dims {
 /* sums of SM_ATTN_TOK tokens and the heads that share a key/value head: all chunks, one chunk */
 struct sm_attn_scratch { float *m, *l, *o, *cm, *cl, *co; uint8_t *ring; };
 
+/* Who wants to see what goes into matrices (infer/calibrate.h). Called by worker 0 before the
+ * product, for the tokens of a wave in their order. Rows are `ld` floats apart, as wide as the
+ * matrix has columns, and not yet quantised. */
+struct sm_observer {
+    /* Into matrix `mat` of a weight (0, or which of a stack). */
+    void (*weight)(struct sm_observer *o, const struct sm_weight *w, uint32_t mat, const float *x,
+                   size_t ld, uint32_t n_tok);
+    /* Into one expert of a pool; hidden: into its down matrix, else into gate and up. */
+    void (*expert)(struct sm_observer *o, uint32_t pool, uint32_t expert, bool hidden,
+                   const float *x, size_t ld, uint32_t n_tok);
+};
+
 struct sm_prefetch;
 struct sm_trace;
 
@@ -64,6 +76,7 @@ struct sm_graph {
     struct sm_store *store;
     struct sm_trace *trace; /* NULL: routing is not recorded (store/trace.h) */
     struct sm_prefetch *prefetch; /* NULL: nothing is read ahead (prefetch.h) */
+    struct sm_observer *observer; /* NULL: nobody listens */
     struct sm_graph_dims dims;
 
     const int32_t *tokens;         /* of the pass that is running (borrowed) */

@@ -198,6 +198,8 @@ struct sm_product sm_graph_product(struct sm_graph *g, uint32_t type, bool x8, u
 struct sm_product sm_graph_weight(struct sm_graph *g, const struct sm_weight *w, struct sm_rows *in,
                                   float *y, size_t ldy)
 {
+    if (g->observer)
+        g->observer->weight(g->observer, w, 0, in->x, sm_pad8(in->n), in->n_tok);
     return sm_graph_product(g, w->type, w->x8, w->n_in, w->n_out, w->data, in, y, ldy);
 }
 

@@ -108,6 +108,13 @@ static void spread_head(void *arg, uint32_t h, unsigned worker)
     }
 }
 
+/* The latent rows are what a joint matrix multiplies, though neither half is taken so here. */
+static void observe_latent(struct mla_job *j, uint32_t n_tok)
+{
+    struct sm_observer *o = j->g->observer;
+    if (o && j->a->wkv_b) o->weight(o, j->a->wkv_b, 0, j->g->qkv, j->map.all, n_tok);
+}
+
 /* Products with matrices of single heads: rows row0 + h * step .. + n_out of w with the input rows
  * h * n_tok .. + n_tok of `in`, into y + h * y_step. */
 static void head_products(struct mla_job *j, const struct sm_weight *w, uint32_t row0,
@@ -116,6 +123,7 @@ static void head_products(struct mla_job *j, const struct sm_weight *w, uint32_t
 {
     struct sm_product p[SM_MAX_PRODUCTS];
     struct sm_rows part[SM_MAX_PRODUCTS];
+    struct sm_observer *o = j->g->observer;
     unsigned n = 0;
     if (w->x8) sm_graph_quantize(j->g, in, sm_traits_of(w->type)->act_block);
     for (uint32_t h = 0; h < j->a->n_head; h++) {
@@ -123,6 +131,7 @@ static void head_products(struct mla_job *j, const struct sm_weight *w, uint32_t
         const uint64_t before = w->x8 ? sm_x8_bytes(w->type, row, w->n_in)
                                       : row * sm_row_bytes(w->type, w->n_in);
         part[n] = sm_rows_part(in, h * j->n_tok, j->n_tok);
+        if (o && w != j->a->wkv_b) o->weight(o, w, h, part[n].x, sm_pad8(in->n), j->n_tok);
         p[n] = sm_graph_product(j->g, w->type, w->x8, w->n_in, n_out, w->data + before, &part[n],
                                 y + h * y_step, ldy);
         if (++n < SM_MAX_PRODUCTS && h + 1 < j->a->n_head) continue;
@@ -208,6 +217,7 @@ void sm_mla_run(struct sm_graph *g, const struct sm_mla *a, struct sm_kv_cache *
     project_all(&j, in);
     sm_graph_for(g, in->n_tok, finish_token, &j);
     if (j.bad && g->bad_layer < 0) g->bad_layer = g->layer;
+    observe_latent(&j, in->n_tok);
     for (; j.first < in->n_tok; j.first += j.n_tok) {
         const uint32_t left = in->n_tok - j.first;
         j.n_tok = left < SM_MLA_TOKENS ? left : SM_MLA_TOKENS;

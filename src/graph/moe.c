@@ -62,6 +62,15 @@ static struct sm_product expert_product(struct sm_graph *g, const struct sm_expe
     return sm_graph_product(g, s->type, s->x8, s->n_in, n_out, data, in, y, sm_pad8(n_out));
 }
 
+/* Rows that go into an expert, for who listens. */
+static void observe(struct sm_graph *g, const struct sm_moe *m, uint32_t expert, bool hidden,
+                    const struct sm_rows *in)
+{
+    if (g->observer)
+        g->observer->expert(g->observer, m->pool, expert, hidden, in->x, sm_pad8(in->n),
+                            in->n_tok);
+}
+
 struct hidden_job {
     struct sm_graph *g;
     const struct sm_moe *m;
@@ -124,6 +133,7 @@ static smol_status run_set(struct sm_graph *g, const struct sm_moe *m, struct ex
     struct sm_product p[SM_MAX_PRODUCTS];
     struct sm_rows one[SM_MAX_USED]; /* hidden row of each expert as an input of its own */
     for (unsigned i = 0; i < set->n; i++) {
+        observe(g, m, g->chosen[set->item[i]], false, in);
         p[2 * i] = expert_product(g, &pi->gate, m->n_ffn, set->e[i].gate, in,
                                   g->gate + set->item[i] * ld);
         p[2 * i + 1] = expert_product(g, up, m->n_ffn, set->e[i].up, in,
@@ -136,6 +146,7 @@ static smol_status run_set(struct sm_graph *g, const struct sm_moe *m, struct ex
     h.made[0] = h.made[1] = true; /* the form that is needed */
     for (unsigned i = 0; i < set->n; i++) {
         one[i] = sm_rows_part(&h, set->item[i], 1);
+        observe(g, m, g->chosen[set->item[i]], true, &one[i]);
         SM_TRY(sm_pager_take_down(g->store, set->item[i], err));
         p[i] = expert_product(g, &pi->down, pi->down.n_out, set->e[i].down, &one[i],
                               g->expert_out + set->item[i] * ld_out);
@@ -237,6 +248,7 @@ static smol_status run_uses(struct sm_graph *g, const struct sm_moe *m, unsigned
     struct sm_rows rows = sm_rows_of(&g->picked, n_tok, in->n);
     rows.made[0] = in->made[0];
     rows.made[1] = in->made[1];
+    observe(g, m, g->touched[item], false, &rows);
     const struct sm_product p[2] = {expert_product(g, &pi->gate, m->n_ffn, e->gate, &rows, g->gate),
                                     expert_product(g, up, m->n_ffn, e->up, &rows, g->up)};
     sm_graph_products(g, p, 2);
@@ -244,6 +256,7 @@ static smol_status run_uses(struct sm_graph *g, const struct sm_moe *m, unsigned
     struct hidden_job hj = {g, m, e, true, &h, NULL, m->n_ffn, act_block(&pi->down)};
     sm_graph_for(g, n_tok, hidden_row, &hj);
     h.made[0] = h.made[1] = true;
+    observe(g, m, g->touched[item], true, &h);
     SM_TRY(sm_pager_take_down(g->store, item, err));
     const struct sm_product d =
         expert_product(g, &pi->down, pi->down.n_out, e->down, &h, g->expert_out);

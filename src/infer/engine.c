@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Opening a model: header, plan (engine_plan.c), memory, weights; and steps on the open one. */
 #include "cpu/cpu.h"
+#include "infer/calibrate.h"
 #include "infer/engine_int.h"
 #include "infer/speculate.h"
 
@@ -191,14 +192,15 @@ static smol_status take_scratch(struct sm_engine *e, smol_error *err)
     return SMOL_OK;
 }
 
-static smol_status load_weights(struct sm_engine *e, smol_error *err)
+static smol_status load_weights(struct sm_engine *e, const smol_params *p, smol_error *err)
 {
     uint32_t slots[SM_MODEL_MAX_BLOCKS];
     const struct sm_store_plan sp = {.n_slots = slots, .n_readers = e->plan.n_readers,
                                      .n_row_cells = e->plan.n_row_cells,
                                      .n_spares = e->plan.n_spares,
                                      .spare_bytes = (size_t)e->plan.spare_slot_bytes,
-                                     .later_bytes = e->scratch_bytes + e->plan.prefetch_bytes,
+                                     .later_bytes = e->scratch_bytes + e->plan.prefetch_bytes +
+                                                    sm_calibration_bytes(e, p->calibrate),
                                      .progress = e->progress, .progress_arg = e->progress_arg,
                                      .cancel = e->cancel};
     for (uint32_t i = 0; i < sm_store_n_pools(e->store); i++)
@@ -225,7 +227,8 @@ smol_status sm_engine_open(struct sm_engine *e, const char *path, const smol_par
     SM_TRY(take_session(e, err));
     e->scratch_bytes = sm_engine_scratch_bytes(e, e->plan.chunk);
     sm_store_guard(e->store, guard_reserve(e), e->model->hp.n_used + 1);
-    SM_TRY(load_weights(e, err));
+    SM_TRY(load_weights(e, p, err));
+    if (p->calibrate) SM_TRY(sm_calibration_begin(e, err));
     sm_draft_init(&e->draft, (enum sm_draft_mode)e->draft_kind, e->model->have_next);
     SM_TRY(sm_engine_warm(e, p, err));
     sm_engine_drop_learned(e);
@@ -237,6 +240,7 @@ smol_status sm_engine_open(struct sm_engine *e, const char *path, const smol_par
 void sm_engine_close(struct sm_engine *e)
 {
     if (e->model) sm_engine_drop_learned(e);
+    sm_calibration_end(e);
     sm_store_free(e->store);
     sm_pool_free(e->pool);
     if (e->model) sm_mem_free(e->state, sm_model_n_blocks(e->model) * sizeof *e->state);

@@ -20,6 +20,8 @@ struct sm_next_rows {
     uint32_t done, shift, whole; /* tokens below `done` have rows; no gap from `whole` on */
 };
 
+struct sm_calibration;
+
 struct sm_engine {
     struct sm_gguf *gguf;
     struct sm_tok *tok; /* NULL: the file has no tokeniser */
@@ -59,6 +61,7 @@ struct sm_engine {
     bool in_use;            /* a session is open */
     uint64_t model_number;  /* of sm_session_model, 0: not known yet */
 
+    struct sm_calibration *calibration; /* NULL: not asked for */
     struct sm_draft draft;
     struct sm_next_rows next;
     uint64_t oracle_state;

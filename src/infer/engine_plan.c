@@ -3,6 +3,7 @@
  * store/plan.c, which shares the budget out; then the device is measured and the same plan is made
  * once more, with a prediction. Dense weights that do not fit are streamed. Nothing but threads is
  * made here. */
+#include "infer/calibrate.h"
 #include "infer/dry_breakers.h"
 #include "infer/engine_int.h"
 #include "infer/measure.h"
@@ -108,6 +109,7 @@ static smol_status make_plan(struct sm_engine *e, const smol_params *p, struct s
         {"recurrent state and a copy", 2 * (uint64_t)sm_model_recur_bytes(m)},
         {"drafts", hold_bytes(e)},
         {"sampler", e->sampler_bytes},
+        {"sums for calibration", sm_calibration_bytes(e, p->calibrate)},
         {"layer tables",
          sizeof *m + sm_model_n_blocks(m) * (sizeof *m->layers + sizeof *e->state)}};
     const struct sm_pool_info *pool = n_pools ? sm_store_pool(e->store, 0) : NULL;

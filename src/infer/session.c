@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-static smol_status check_tokens(const struct sm_session *s, const int32_t *tokens, size_t n,
-                                smol_error *err)
+smol_status sm_session_check(const struct sm_session *s, const int32_t *tokens, size_t n,
+                             smol_error *err)
 {
     const struct sm_engine *e = s->e;
     if (n > e->plan.ctx)
@@ -115,7 +115,7 @@ smol_status sm_session_sync(struct sm_session *s, const int32_t *tokens, size_t 
     struct sm_engine *e = s->e;
     const uint64_t start = sm_now_ns();
     sm_session_settle(s);
-    SM_TRY(check_tokens(s, tokens, n, err));
+    SM_TRY(sm_session_check(s, tokens, n, err));
     uint32_t same = sm_same_tokens(tokens, n, e->tokens, s->n);
     if (same == n && same == s->n && s->have_logits) return SMOL_OK;
     if (same == n && n > 0) same--; /* the last token is read again for its logits */
@@ -132,7 +132,7 @@ smol_status sm_session_append(struct sm_session *s, int32_t token, smol_error *e
     struct sm_engine *e = s->e;
     const uint64_t start = sm_now_ns();
     sm_session_settle(s);
-    SM_TRY(check_tokens(s, &token, 1, err));
+    SM_TRY(sm_session_check(s, &token, 1, err));
     if (s->n >= e->plan.ctx)
         return SM_FAIL(err, LIMIT, "the context of %u tokens is full", e->plan.ctx);
     s->have_logits = false;
@@ -231,7 +231,7 @@ smol_status sm_session_feed(struct sm_session *s, int32_t token, uint32_t room, 
         return SMOL_OK;
     }
     settle(s, s->n_right == s->n_tried);
-    SM_TRY(check_tokens(s, &token, 1, err));
+    SM_TRY(sm_session_check(s, &token, 1, err));
     if (s->n >= e->plan.ctx)
         return SM_FAIL(err, LIMIT, "the context of %u tokens is full", e->plan.ctx);
     s->tried[0] = e->tokens[s->n] = token;
@@ -263,7 +263,7 @@ smol_status sm_session_score(struct sm_session *s, const int32_t *tokens, size_t
     struct sm_engine *e = s->e;
     const uint32_t ld = sm_pad8(e->model->hp.n_vocab);
     const uint64_t start = sm_now_ns();
-    SM_TRY(check_tokens(s, tokens, n, err));
+    SM_TRY(sm_session_check(s, tokens, n, err));
     sm_session_clear(s);
     while (s->n < n) {
         const uint32_t left = (uint32_t)n - s->n,

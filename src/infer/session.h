@@ -35,6 +35,9 @@ SM_NODISCARD smol_status sm_session_open(struct sm_session *s, struct sm_engine 
 void sm_session_close(struct sm_session *s);
 /* No tokens, no drafts, and the states of an empty context. */
 void sm_session_clear(struct sm_session *s);
+/* n tokens fit the context and are tokens of the model: else LIMIT, ARG. */
+SM_NODISCARD smol_status sm_session_check(const struct sm_session *s, const int32_t *tokens,
+                                          size_t n, smol_error *err);
 /* See smol_session_sync, _append, _score in smol.h. */
 SM_NODISCARD smol_status sm_session_sync(struct sm_session *s, const int32_t *tokens, size_t n,
                                          smol_error *err);

@@ -393,6 +393,15 @@ const struct sm_pool_info *sm_store_pool(const struct sm_store *s, uint32_t pool
     return &s->pool[pool]->info;
 }
 
+struct sm_expert_tensors sm_store_pool_tensors(const struct sm_store *s, uint32_t pool)
+{
+    assert(pool < s->n_pools);
+    const struct sm_part *p = s->pool[pool]->part;
+    return (struct sm_expert_tensors){
+        p[SM_PART_GATE].info, p[SM_PART_UP].info, p[SM_PART_DOWN].info,
+        p[SM_PART_GATE_BIAS].info, p[SM_PART_UP_BIAS].info, p[SM_PART_DOWN_BIAS].info};
+}
+
 /* ---- sizes and statistics -------------------------------------------------------------------- */
 
 void sm_store_sizes(const struct sm_store *s, unsigned n_readers, struct sm_store_sizes *out)

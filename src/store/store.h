@@ -91,6 +91,8 @@ struct sm_pool_info {
 };
 uint32_t sm_store_n_pools(const struct sm_store *s);
 const struct sm_pool_info *sm_store_pool(const struct sm_store *s, uint32_t pool);
+/* The tensors it was declared with. */
+struct sm_expert_tensors sm_store_pool_tensors(const struct sm_store *s, uint32_t pool);
 
 /* What the declared tensors need, before anything is allocated. */
 struct sm_store_sizes {

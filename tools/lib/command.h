@@ -46,6 +46,7 @@ int sm_cmd_chat(const struct sm_options *o, int argc, char **argv);
 int sm_cmd_run(const struct sm_options *o, int argc, char **argv);
 int sm_cmd_plan(const struct sm_options *o, int argc, char **argv);
 int sm_cmd_eval(const struct sm_options *o, int argc, char **argv);
+int sm_cmd_calibrate(const struct sm_options *o, int argc, char **argv);
 int sm_cmd_inspect(const struct sm_options *o, int argc, char **argv);
 int sm_cmd_bench(const struct sm_options *o, int argc, char **argv);
 int sm_cmd_synth(const struct sm_options *o, int argc, char **argv);

@@ -22,8 +22,11 @@
 #define SM_CMD_PACK (1u << 9)
 #define SM_CMD_UNPACK (1u << 10)
 #define SM_CMD_SIMULATE (1u << 12)
+#define SM_CMD_CALIBRATE (1u << 13)
 /* Those that load a model and compute. */
 #define SM_CMD_COMPUTE (SM_CMD_RUN | SM_CMD_CHAT | SM_CMD_SERVE | SM_CMD_EVAL | SM_CMD_BENCH)
+/* The same without those whose answer must be the model's own: no lever for them. */
+#define SM_CMD_READ (SM_CMD_COMPUTE | SM_CMD_CALIBRATE)
 /* Those that print text made by the model. */
 #define SM_CMD_GENERATE (SM_CMD_RUN | SM_CMD_CHAT | SM_CMD_SERVE)
 
@@ -55,7 +58,7 @@ struct sm_options {
     bool show_cpu;   /* inspect: --cpu without a value */
     bool in_place;   /* pack: free the source while the pack grows */
 
-    /* eval */
+    /* eval, calibrate */
     const char *text;   /* --text: path */
     const char *tokens; /* --tokens: "1,2,3", as given */
     const char *logits; /* --logits: path */

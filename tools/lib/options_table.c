@@ -4,7 +4,7 @@
 
 #define AT(field) offsetof(struct sm_options, field)
 #define PROMPTED (SM_CMD_RUN | SM_CMD_TOKENIZE)
-#define PLANNED (SM_CMD_COMPUTE | SM_CMD_PLAN)
+#define PLANNED (SM_CMD_READ | SM_CMD_PLAN)
 #define ANY (~0u)
 #define N_MAX 2147483647.0
 
@@ -49,6 +49,8 @@ const struct sm_option sm_option_table[] = {
            "requests that may wait; more are refused with 429"),
 
     TEXT("text", 0, SM_CMD_EVAL, text, "FILE", true, "text whose perplexity is measured"),
+    TEXT("text", 0, SM_CMD_CALIBRATE, text, "FILE", true,
+         "text that is read, like what the model will be used for"),
     TEXT("tokens", 0, SM_CMD_EVAL, tokens, "1,2,3", true, "token ids instead of a text"),
     TEXT("logits", 0, SM_CMD_EVAL, logits, "OUT.f32", true,
          "write all logits (float32, little-endian)"),
@@ -84,15 +86,17 @@ const struct sm_option sm_option_table[] = {
            "what the system concedes", true, "budget for everything, as 1100M"),
     NUMBER("threads", 't', SM_OPTION_COUNT, PLANNED | SM_CMD_SYNTH, n_threads, 1, 64, 0, "N",
            "all cores", true, "compute threads, at most one a core"),
-    NUMBER("ctx", 'c', SM_OPTION_COUNT, PLANNED, n_ctx, 1, N_MAX, 0, "N",
+    NUMBER("ctx", 'c', SM_OPTION_COUNT, SM_CMD_COMPUTE | SM_CMD_PLAN, n_ctx, 1, N_MAX, 0, "N",
            "the model's, at most 4096", true, "context length in tokens"),
+    NUMBER("ctx", 'c', SM_OPTION_COUNT, SM_CMD_CALIBRATE, n_ctx, 1, N_MAX, 0, "N", "512", true,
+           "tokens of a chunk, each read from an empty context"),
     NUMBER("temp", 0, SM_OPTION_FLOAT, SM_CMD_GENERATE, temp, 0, 100, 0.8, "T", "0.8", true,
            "temperature; 0 always takes the likeliest token"),
     NUMBER("seed", 's', SM_OPTION_I64, SM_CMD_GENERATE, seed, -1, 4294967295.0, -1, "N",
            "a new one each run", true, "seed of the random draws"),
     {"stop", 0, SM_OPTION_TEXTS, SM_CMD_GENERATE, AT(stop), 0, 0, 0, "TEXT", NULL, NULL, true,
      "end the answer before TEXT; may be repeated"},
-    TEXT("stats", 0, SM_CMD_COMPUTE, stats, "FILE", true,
+    TEXT("stats", 0, SM_CMD_READ, stats, "FILE", true,
          "write figures of the run as JSON, - for standard output"),
     FLAG("json", 0,
          SM_CMD_PLAN | SM_CMD_EVAL | SM_CMD_INSPECT | SM_CMD_TOKENIZE | SM_CMD_BENCH |
@@ -108,9 +112,9 @@ const struct sm_option sm_option_table[] = {
            "planned", false, "experts of each layer held in memory"),
     NUMBER("chunk", 0, SM_OPTION_COUNT, PLANNED, n_chunk, 1, 65536, 0, "N", "planned", false,
            "prompt tokens read together"),
-    NUMBER("prefetch", 0, SM_OPTION_COUNT, SM_CMD_COMPUTE, prefetch, 0, 3, 255, "A", "adaptive",
+    NUMBER("prefetch", 0, SM_OPTION_COUNT, SM_CMD_READ, prefetch, 0, 3, 255, "A", "adaptive",
            false, "look A layers ahead and read their experts early, 0 to 3; 0: off"),
-    {"policy", 0, SM_OPTION_CHOICE, SM_CMD_COMPUTE, AT(policy), 0, 0, SM_OPT_POLICY_LFU, "P",
+    {"policy", 0, SM_OPTION_CHOICE, SM_CMD_READ, AT(policy), 0, 0, SM_OPT_POLICY_LFU, "P",
      "lru|lfu|lfru", "lfu", false, "what a layer's pool keeps"},
     {"route-bias", 0, SM_OPTION_PAIR_R, SM_CMD_COMPUTE | SM_CMD_SIMULATE, AT(route_bias), -100, 100,
      0, "D[r][,J]", NULL, NULL, false,
@@ -124,8 +128,9 @@ const struct sm_option sm_option_table[] = {
      "S[,J]", NULL, NULL, false,
      "leave a missing expert behind the J best out when its share of the weights is below S "
      "(changes the answer)"},
-    NUMBER("experts-used", 0, SM_OPTION_COUNT, PLANNED, experts_used, 1, 64, 0, "N", "the model's",
-           false, "experts per token, fewer than the model's (changes the answer)"),
+    NUMBER("experts-used", 0, SM_OPTION_COUNT, SM_CMD_COMPUTE | SM_CMD_PLAN, experts_used, 1, 64,
+           0, "N", "the model's", false,
+           "experts per token, fewer than the model's (changes the answer)"),
     FLAG("ctx-shift", 0, SM_CMD_CHAT, ctx_shift, false,
          "move what stays of a full context instead of reading it again (changes the answer)"),
     FLAG("no-learn", 0, SM_CMD_GENERATE, no_learn, false,
@@ -136,9 +141,9 @@ const struct sm_option sm_option_table[] = {
     TEXT("svg", 0, SM_CMD_SIMULATE, svg, "FILE", true, "also draw the curves"),
     {"kv", 0, SM_OPTION_CHOICE, PLANNED, AT(kv), 0, 0, SM_OPT_KV_F16, "TYPE", "f32|f16|q8_0", "f16",
      false, "format of the keys and values kept (q8_0 changes the answer slightly)"},
-    TEXT("cpu", 0, SM_CMD_COMPUTE, cpu, "LEVEL", false,
+    TEXT("cpu", 0, SM_CMD_READ, cpu, "LEVEL", false,
          "highest instruction set used: ref, avx2, neon, dotprod, ..."),
-    FLAG("verify", 0, SM_CMD_COMPUTE | SM_CMD_PACK, verify, false,
+    FLAG("verify", 0, SM_CMD_READ | SM_CMD_PACK, verify, false,
          "compare everything read with its source"),
     {"draft", 0, SM_OPTION_CHOICE, SM_CMD_GENERATE | SM_CMD_PLAN, AT(draft), 0, 0, SM_OPT_DRAFT_OFF,
      "KIND", "off|lookup|mtp|auto", "off", false,
@@ -146,7 +151,7 @@ const struct sm_option sm_option_table[] = {
      "block"},
     NUMBER("draft-oracle", 0, SM_OPTION_FLOAT, SM_CMD_GENERATE, draft_oracle, 0, 1, 0, "P", "off",
            false, "tests: write the answer twice, the second time with drafts right at rate P"),
-    {"flash-limit", 0, SM_OPTION_RATE, SM_CMD_COMPUTE, AT(flash_mb_s), 0, 0, 0, "MB/s[,us]", NULL,
+    {"flash-limit", 0, SM_OPTION_RATE, SM_CMD_READ, AT(flash_mb_s), 0, 0, 0, "MB/s[,us]", NULL,
      NULL, false, "behave like a slower flash, for tests"},
 
     SAMPLE("top-k", SM_OPTION_I32, top_k, 0, N_MAX, 40, "N", "40", false,

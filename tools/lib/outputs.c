@@ -116,3 +116,20 @@ bool sm_outputs_spare_inputs(const struct sm_options *o, int n_args, char *const
     }
     return true;
 }
+
+bool sm_output_is_new(const char *out, const char *const *in)
+{
+    for (; *in; in++) {
+        if (!sm_path_same(out, *in)) continue;
+        (void)sm_complain(SM_EXIT_FAILED, "%s is what this command reads and is not written over",
+                          out);
+        return false;
+    }
+    if (sm_path_exists(out)) {
+        (void)sm_complain(SM_EXIT_FAILED, "%s exists already", out);
+        return false;
+    }
+    if (can_write(out, false)) return true;
+    (void)sm_complain(SM_EXIT_FAILED, "cannot write %s: %s", out, strerror(errno));
+    return false;
+}

@@ -18,6 +18,10 @@ bool sm_outputs_spare_inputs(const struct sm_options *o, int n_args, char *const
  * said why. Nothing is made or changed: what only a write can find, a full disk, is found then. */
 bool sm_outputs_writable(const struct sm_options *o);
 
+/* False: the file that a command makes is one that it reads (`in`, NULL at its end), or is there
+ * already, or its folder takes none; it has been said. */
+bool sm_output_is_new(const char *out, const char *const *in);
+
 /* A whole small file with what `write` puts of `what` (false: it could not): on a full disk what
  * was there stays, and nothing new is left. False, with errno: it could not be written. */
 bool sm_output_write(const char *path, bool (*write)(FILE *f, const void *what), const void *what);

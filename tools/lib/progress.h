@@ -12,6 +12,8 @@ void sm_progress_init(bool quiet);
 /* As sm_progress_fn of store.h (arg is not used): "what" and done of total, of any unit. A new
  * "what" starts a new bar; done >= total wipes it. */
 void sm_progress_show(void *arg, const char *what, uint64_t done, uint64_t total);
+/* The same with the time left, by the pace so far. */
+void sm_progress_timed(const char *what, uint64_t done, uint64_t total);
 /* Wipe the bar if one stands, before anything else is printed. */
 void sm_progress_clear(void);
 
