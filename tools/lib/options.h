@@ -21,6 +21,7 @@
 #define SM_CMD_SYNTH (1u << 8)
 #define SM_CMD_PACK (1u << 9)
 #define SM_CMD_UNPACK (1u << 10)
+#define SM_CMD_QUANTIZE (1u << 11)
 #define SM_CMD_SIMULATE (1u << 12)
 /* Those that load a model and compute. */
 #define SM_CMD_COMPUTE (SM_CMD_RUN | SM_CMD_CHAT | SM_CMD_SERVE | SM_CMD_EVAL | SM_CMD_BENCH)
@@ -65,6 +66,10 @@ struct sm_options {
     const char *bench_flash;  /* --flash: a file or folder */
     const char *bench_depths; /* --depths: "0,512", as given */
     uint32_t bench_prompt, bench_gen, bench_runs, bench_ms;
+
+    /* quantize; NULL: not given */
+    const char *experts, *rest; /* names of formats */
+    const char *imatrix;        /* path */
 
     /* synth */
     const char *types;   /* --types: a mix of formats; NULL: the shape's own */
