@@ -18,7 +18,7 @@ static double mib(uint64_t bytes) { return (double)bytes / 1048576.0; }
 
 static void warn_of_format(const struct sm_requant_options *ro, uint32_t type)
 {
-    if (type == SM_MIX_KEEP || sm_type_bits(type) >= 3) return;
+    if (sm_type_bits(type) >= 3) return;
     if (sm_type_is_trained(type))
         fprintf(stderr,
                 "smol: warning: %s is for weights that were trained for it; others lose nearly "
@@ -33,8 +33,8 @@ static void warn_of_format(const struct sm_requant_options *ro, uint32_t type)
 
 static void warn(const struct sm_requant_options *ro, const struct sm_requant_report *r)
 {
-    warn_of_format(ro, ro->experts);
-    if (ro->rest != ro->experts) warn_of_format(ro, ro->rest);
+    for (uint32_t i = 0; i < SM_TYPE_COUNT; i++)
+        if (r->encodes[i]) warn_of_format(ro, i);
     if (r->n_again)
         fprintf(stderr,
                 "smol: warning: %" PRIu64 " tensors are quantised again from fewer than 8 bits "

@@ -21,6 +21,12 @@ bool sm_type_is_trained(uint32_t type)
     return type == SM_TQ1_0 || type == SM_TQ2_0 || type == SM_Q1_0 || type == SM_Q2_0;
 }
 
+bool sm_type_uses_importance(uint32_t type)
+{
+    return sm_type_encodes(type) && sm_traits_of(type)->block > 1 && type != SM_Q8_0 &&
+           !sm_type_is_trained(type);
+}
+
 bool sm_mix_type_read(const char *text, uint32_t *type)
 {
     for (uint32_t i = 0; i < SM_TYPE_COUNT; i++) {

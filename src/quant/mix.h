@@ -44,6 +44,8 @@ bool sm_mix_is_experts(const struct sm_mix_tensor *t);
 double sm_type_bits(uint32_t type);
 /* Formats made for weights that were trained for them: one or two bits without a search. */
 bool sm_type_is_trained(uint32_t type);
+/* Formats whose encoder looks at importance. */
+bool sm_type_uses_importance(uint32_t type);
 /* "q4_k", in any case; false: not the name of a type that can be encoded. */
 bool sm_mix_type_read(const char *text, uint32_t *type);
 /* "F32, F16, ...": those that can be, in at most n bytes with the zero. */

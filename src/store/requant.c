@@ -59,11 +59,12 @@ static void report_tensor(struct sm_requant *r, const struct sm_requant_tensor *
     }
     if (t->copied) return;
     rep->n_encoded++;
+    rep->encodes[t->type] = true;
     if (again) {
         rep->n_again++;
         rep->again_type = i->type;
     }
-    if (r->imatrix && !t->has_entry) {
+    if (r->imatrix && !t->has_entry && sm_type_uses_importance(t->type)) {
         rep->n_without++;
         if (!rep->without) rep->without = i->name;
     }
@@ -232,7 +233,9 @@ static smol_status write_file(struct sm_requant *r, struct sm_gguf_writer *w, co
     SM_TRY(sm_gguf_writer_create(w, out, err));
     SM_TRY(sm_requant_stream(r, w, err));
     SM_TRY(sm_gguf_writer_end(w, err));
-    return sm_path_sync_folder(out, err);
+    const smol_status st = sm_path_sync_folder(out, err);
+    if (st != SMOL_OK) sm_path_drop(out); /* a name that may not last: IN must be kept */
+    return st;
 }
 
 smol_status sm_requant_write(struct sm_requant *r, const char *out, smol_error *err)

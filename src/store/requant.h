@@ -41,12 +41,13 @@ struct sm_requant_report {
     /* Encoded again from a format of fewer than 8 bits, and one of those formats. */
     uint64_t n_again;
     uint32_t again_type;
-    /* Encoded without importance though there is a matrix, and the first of them; entries of the
-     * matrix that are of no weight of this model. */
+    /* Encoded without importance though there is a matrix and the format looks at it, and the first
+     * of them; entries of the matrix that are of no weight of this model. */
     uint64_t n_without;
     const char *without;
     uint32_t n_other;
     uint64_t n_encoded;
+    bool encodes[SM_TYPE_COUNT]; /* to which formats */
 };
 
 /* Errors: UNSUPPORTED (a pack, a format that cannot be decoded), FORMAT (also an importance matrix
