@@ -4,7 +4,7 @@
 #include "lib/command.h"
 #include "lib/model_args.h"
 #include "lib/progress.h"
-#include "quant_check.h"
+#include "lib/quant_check.h"
 
 #include "plat/plat.h"
 #include "store/requant.h"
@@ -47,8 +47,8 @@ static void warn(const struct sm_requant_options *ro, const struct sm_requant_re
                 r->n_without, r->n_encoded, r->without, r->n_without > 1 ? ", ..." : "");
     if (r->n_other)
         fprintf(stderr,
-                "smol: note: %" PRIu32 " entries of the importance matrix are of no weight of "
-                "this model\n",
+                "smol: note: weights that this model does not have: %" PRIu32 " of the importance "
+                "matrix\n",
                 r->n_other);
     if (!r->n_encoded) fprintf(stderr, "smol: note: no tensor changes its format\n");
 }
@@ -89,7 +89,8 @@ static void print_summary(const char *in, const char *out, const struct sm_requa
 /* The token that the model's texts begin with, as far as the file says. */
 static int32_t start_token(const struct sm_gguf *g)
 {
-    static const char *const keys[] = {"tokenizer.ggml.bos_token_id", "tokenizer.ggml.eos_token_id"};
+    static const char *const keys[] = {"tokenizer.ggml.bos_token_id",
+                                       "tokenizer.ggml.eos_token_id"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         uint64_t id = 0;
         bool found = false;
@@ -129,9 +130,13 @@ void sm_quantize_help(FILE *f)
 {
     char names[256];
     sm_mix_type_names(names, sizeof names);
-    fprintf(f, "\nTypes: %s.\nNorms, biases and routers stay as they are; the embedding and the "
-               "head get at least Q6_K,\nblocks that draft Q8_0. The result is compared with IN "
-               "on %u tokens unless --quiet.\n", names, QUANT_CHECK_TOKENS);
+    char *cut = strstr(names, "Q5_K");
+    if (cut) cut[-1] = '\n';
+    fprintf(f,
+            "\nTypes: %s.\nNorms, biases and routers stay as they are; the embedding and the head "
+            "get at\nleast Q6_K, blocks that draft Q8_0. The result is compared with IN on %u "
+            "tokens\nthat IN writes, unless --quiet.\n",
+            names, QUANT_CHECK_TOKENS);
 }
 
 static bool read_type(const char *flag, const char *text, uint32_t *type)

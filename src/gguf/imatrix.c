@@ -56,13 +56,14 @@ static smol_status check_entry(const struct sm_tensor_info *s, const struct sm_t
     (void)sm_gguf_quote(q, weight, strlen(weight));
     if (!c) return SM_FAIL_AT(err, FORMAT, s->at, "%s has sums but no counts", q);
     if (s->type != SM_F32 || c->type != SM_F32)
-        return SM_FAIL_AT(err, FORMAT, s->at, "sums and counts of %s: expected F32, found %s and %s",
-                          q, sm_type_name(s->type), sm_type_name(c->type));
+        return SM_FAIL_AT(err, FORMAT, s->at,
+                          "sums and counts of %s: expected F32, found %s and %s", q,
+                          sm_type_name(s->type), sm_type_name(c->type));
     if (s->dim[2] != 1 || s->dim[3] != 1 || c->dim[2] != 1 || c->dim[3] != 1 || c->dim[0] != 1 ||
         c->dim[1] != s->dim[1] || s->dim[0] > UINT32_MAX || s->dim[1] > UINT32_MAX)
         return SM_FAIL_AT(err, FORMAT, c->at,
-                          "counts of %s: expected 1 x %" PRIu64 " for sums of %" PRIu64 " x %" PRIu64
-                          ", found %" PRIu64 " x %" PRIu64,
+                          "counts of %s: expected 1 x %" PRIu64 " for sums of %" PRIu64
+                          " x %" PRIu64 ", found %" PRIu64 " x %" PRIu64,
                           q, s->dim[1], s->dim[0], s->dim[1], c->dim[0], c->dim[1]);
     return SMOL_OK;
 }
@@ -234,7 +235,8 @@ smol_status sm_imatrix_check(const struct sm_imatrix *im, const struct sm_gguf *
         if (!has_shape(&e, t))
             return SM_FAIL(err, FORMAT,
                            "the importance matrix is of another model: %s has %" PRIu64
-                           " columns and %" PRIu64 " matrices, the matrix %" PRIu64 " and %" PRIu64,
+                           " columns in each of %" PRIu64 ", its entry %" PRIu64
+                           " in each of %" PRIu64,
                            sm_gguf_quote(q, name, strlen(name)), t->dim[0], t->dim[2] * t->dim[3],
                            e.n_in, e.n_mat);
         SM_TRY(check_values(im, &e, err));

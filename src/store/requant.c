@@ -160,25 +160,28 @@ const struct sm_gguf *sm_requant_gguf(const struct sm_requant *r) { return r->g;
 
 /* ---- the new file --------------------------------------------------------------------------- */
 
+static bool is_input(const struct sm_requant *r, const char *path)
+{
+    for (size_t i = 0; i < r->n_files; i++)
+        if (sm_path_same(sm_gguf_file_path(r->g, i), path)) return true;
+    return r->imatrix && sm_path_same(sm_imatrix_path(r->imatrix), path);
+}
+
 /* The writer makes OUT.part, whatever is there: that may be no file that is read either. */
 static smol_status refuse_inputs(const struct sm_requant *r, const char *out, smol_error *err)
 {
     const size_t n = strlen(out) + sizeof PART;
+    if (is_input(r, out)) return SM_FAIL(err, ARG, "%s is what this command reads", out);
+    if (sm_path_exists(out)) return SM_FAIL(err, IO, "%s exists already", out);
     char *part = sm_mem_new(n);
-    bool same = false;
     if (!part) return SM_FAIL(err, NOMEM, "no memory for a path");
     (void)snprintf(part, n, "%s" PART, out);
-    for (size_t i = 0; i < r->n_files; i++) {
-        const char *in = sm_gguf_file_path(r->g, i);
-        same = same || sm_path_same(in, out) || sm_path_same(in, part);
-    }
-    if (r->imatrix)
-        same = same || sm_path_same(sm_imatrix_path(r->imatrix), out) ||
-               sm_path_same(sm_imatrix_path(r->imatrix), part);
+    const smol_status st =
+        is_input(r, part)
+            ? SM_FAIL(err, ARG, "%s is what this command reads, and would be written first", part)
+            : SMOL_OK;
     sm_mem_free(part, n);
-    if (same) return SM_FAIL(err, ARG, "%s is what this command reads", out);
-    if (sm_path_exists(out)) return SM_FAIL(err, IO, "%s exists already", out);
-    return SMOL_OK;
+    return st;
 }
 
 /* The format of most weights that are in matrices. */

@@ -36,7 +36,8 @@ static smol_status quantise(const char *in, const char *imatrix, const struct sm
 
 static bool nothing_is_left(void)
 {
-    return access(temp_path("out.gguf"), F_OK) != 0 && access(temp_path("out.gguf.part"), F_OK) != 0;
+    return access(temp_path("out.gguf"), F_OK) != 0 &&
+           access(temp_path("out.gguf.part"), F_OK) != 0;
 }
 
 /* ---- reads ----------------------------------------------------------------------------------- */

@@ -175,7 +175,8 @@ static void check_keys(const struct sm_gguf *g, const char *imatrix)
                                    NULL) &&
                       !sm_gguf_u64(g, "quantize.imatrix.chunks_count", 0, 99, &n_chunks, NULL,
                                    NULL) &&
-                      !sm_gguf_u64(g, "general.quantization_version", 0, 99, &version, NULL, NULL) &&
+                      !sm_gguf_u64(g, "general.quantization_version", 0, 99, &version, NULL,
+                                   NULL) &&
                       !sm_gguf_u64(g, "general.file_type", 0, 99, &type, NULL, NULL);
     TAP_OK(read && file.n == strlen(imatrix) && !memcmp(file.p, imatrix, file.n) && set.n == 8 &&
                !memcmp(set.p, "book.txt", 8) && n_entries == 2 && n_chunks == 9 && version == 2 &&
