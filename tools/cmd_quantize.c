@@ -149,8 +149,8 @@ static bool read_type(const char *flag, const char *text, uint32_t *type)
     return false;
 }
 
-static int quantize(const struct sm_options *o, const struct sm_requant_options *ro,
-                    const char *in, const char *out, const smol_params *params)
+static int quantize(const struct sm_options *o, const struct sm_requant_options *ro, const char *in,
+                    const char *out, const smol_params *params)
 {
     struct sm_requant *r;
     smol_error err = {0};
@@ -172,13 +172,12 @@ static int quantize(const struct sm_options *o, const struct sm_requant_options 
 int sm_cmd_quantize(const struct sm_options *o, int argc, char **argv)
 {
     smol_params params;
-    struct sm_requant_options ro = {.imatrix_path = o->imatrix, .progress = sm_progress_show,
-                                    .cancel = &sm_interrupted};
+    struct sm_requant_options ro = {
+        .imatrix_path = o->imatrix, .progress = sm_progress_show, .cancel = &sm_interrupted};
     (void)argc;
     if (!o->experts && !o->rest)
         return sm_complain(SM_EXIT_USAGE, "quantize needs --experts TYPE, --rest TYPE or both");
-    if (!read_type("--experts", o->experts, &ro.experts) ||
-        !read_type("--rest", o->rest, &ro.rest))
+    if (!read_type("--experts", o->experts, &ro.experts) || !read_type("--rest", o->rest, &ro.rest))
         return SM_EXIT_USAGE;
     sm_catch_interrupt();
     sm_model_params(o, &params);

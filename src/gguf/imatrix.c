@@ -15,8 +15,8 @@
 
 struct sm_imatrix {
     struct sm_gguf *g;
-    struct sm_file *file;  /* NULL: */
-    const uint8_t *bytes;  /* in memory */
+    struct sm_file *file; /* NULL: */
+    const uint8_t *bytes; /* in memory */
     uint32_t n_entries;
 };
 
@@ -32,8 +32,7 @@ static bool weight_of(const struct sm_tensor_info *t, char *name)
     return true;
 }
 
-bool sm_imatrix_find(const struct sm_imatrix *im, const char *weight,
-                     struct sm_imatrix_entry *out)
+bool sm_imatrix_find(const struct sm_imatrix *im, const char *weight, struct sm_imatrix_entry *out)
 {
     char name[SM_GGUF_NAME_MAX + 1];
     const size_t n = strlen(weight);
@@ -213,8 +212,7 @@ static smol_status check_values(const struct sm_imatrix *im, const struct sm_ima
     void *v;
     smol_status st = SMOL_OK;
     SM_TRY(sm_gguf_alloc(&v, e->n_in * sizeof(float), err));
-    for (uint64_t m = 0; st == SMOL_OK && m < e->n_mat; m++)
-        st = sm_imatrix_row(im, e, m, v, err);
+    for (uint64_t m = 0; st == SMOL_OK && m < e->n_mat; m++) st = sm_imatrix_row(im, e, m, v, err);
     sm_mem_free(v, (size_t)e->n_in * sizeof(float));
     return st;
 }

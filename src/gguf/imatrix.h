@@ -32,8 +32,7 @@ bool sm_imatrix_n_chunks(const struct sm_imatrix *im, uint32_t *n);
 bool sm_imatrix_dataset(const struct sm_imatrix *im, struct sm_str *name);
 
 /* The entry of a weight ("blk.0.attn_q.weight"); false: it has none. */
-bool sm_imatrix_find(const struct sm_imatrix *im, const char *weight,
-                     struct sm_imatrix_entry *out);
+bool sm_imatrix_find(const struct sm_imatrix *im, const char *weight, struct sm_imatrix_entry *out);
 /* One weight per column of matrix `mat` into v[n_in]: sum / count in single precision; all ones
  * where the count is 0. FORMAT: a value that is negative or no finite number. */
 SM_NODISCARD smol_status sm_imatrix_row(const struct sm_imatrix *im,

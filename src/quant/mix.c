@@ -50,13 +50,12 @@ void sm_mix_type_names(char *buf, size_t n)
 uint32_t sm_mix_file_type(uint32_t type)
 {
     static const uint8_t number[SM_TYPE_COUNT] = {
-        [SM_F32] = 0,      [SM_F16] = 1,      [SM_Q4_0] = 2,    [SM_Q4_1] = 3,    [SM_Q8_0] = 7,
-        [SM_Q5_0] = 8,     [SM_Q5_1] = 9,     [SM_Q2_K] = 10,   [SM_Q3_K] = 11,   [SM_Q4_K] = 14,
-        [SM_Q5_K] = 16,    [SM_Q6_K] = 18,    [SM_IQ2_XXS] = 19, [SM_IQ2_XS] = 20,
-        [SM_IQ3_XXS] = 23, [SM_IQ1_S] = 24,   [SM_IQ4_NL] = 25, [SM_IQ3_S] = 26,
-        [SM_IQ2_S] = 28,   [SM_IQ4_XS] = 30,  [SM_IQ1_M] = 31,  [SM_BF16] = 32,
-        [SM_TQ1_0] = 36,   [SM_TQ2_0] = 37,   [SM_MXFP4] = 38,  [SM_NVFP4] = 39,
-        [SM_Q1_0] = 40,    [SM_Q2_0] = 41};
+        [SM_F32] = 0,    [SM_F16] = 1,     [SM_Q4_0] = 2,     [SM_Q4_1] = 3,    [SM_Q8_0] = 7,
+        [SM_Q5_0] = 8,   [SM_Q5_1] = 9,    [SM_Q2_K] = 10,    [SM_Q3_K] = 11,   [SM_Q4_K] = 14,
+        [SM_Q5_K] = 16,  [SM_Q6_K] = 18,   [SM_IQ2_XXS] = 19, [SM_IQ2_XS] = 20, [SM_IQ3_XXS] = 23,
+        [SM_IQ1_S] = 24, [SM_IQ4_NL] = 25, [SM_IQ3_S] = 26,   [SM_IQ2_S] = 28,  [SM_IQ4_XS] = 30,
+        [SM_IQ1_M] = 31, [SM_BF16] = 32,   [SM_TQ1_0] = 36,   [SM_TQ2_0] = 37,  [SM_MXFP4] = 38,
+        [SM_NVFP4] = 39, [SM_Q1_0] = 40,   [SM_Q2_0] = 41};
     return type < SM_TYPE_COUNT ? number[type] : 0;
 }
 
@@ -71,7 +70,7 @@ static bool ends_with(const char *s, const char *tail)
 /* Those that the stock tools never quantise: they are small and what they do cannot bear it. */
 static bool is_small(const struct sm_mix_tensor *t)
 {
-    static const char *const kept[] = {"_norm.weight", "ffn_gate_inp", "ssm_conv1d",
+    static const char *const kept[] = {"_norm.weight",   "ffn_gate_inp",  "ssm_conv1d",
                                        "shortconv.conv", "position_embd", "token_types"};
     if (t->n_dims < 2 || !ends_with(t->name, ".weight")) return true;
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)

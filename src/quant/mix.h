@@ -17,14 +17,14 @@ struct sm_mix {
 
 /* Why a tensor has the type it has. */
 enum sm_mix_why {
-    SM_MIX_ASKED,    /* what was asked for */
-    SM_MIX_HEAD,     /* embedding or head: at least Q6_K */
-    SM_MIX_DRAFT,    /* of a next-token block: at least Q8_0, or its drafts are never right */
-    SM_MIX_COLUMNS,  /* the format's block does not divide the rows */
-    SM_MIX_SMALL,    /* copied: no matrix, or one that is never quantised */
-    SM_MIX_UNASKED,  /* copied: nothing was asked for its kind */
-    SM_MIX_SAME,     /* copied: it has the format already */
-    SM_MIX_LESS,     /* copied: its own format has fewer bits already */
+    SM_MIX_ASKED,   /* what was asked for */
+    SM_MIX_HEAD,    /* embedding or head: at least Q6_K */
+    SM_MIX_DRAFT,   /* of a next-token block: at least Q8_0, or its drafts are never right */
+    SM_MIX_COLUMNS, /* the format's block does not divide the rows */
+    SM_MIX_SMALL,   /* copied: no matrix, or one that is never quantised */
+    SM_MIX_UNASKED, /* copied: nothing was asked for its kind */
+    SM_MIX_SAME,    /* copied: it has the format already */
+    SM_MIX_LESS,    /* copied: its own format has fewer bits already */
     SM_MIX_WHY_COUNT
 };
 

@@ -151,10 +151,7 @@ void sm_requant_free(struct sm_requant *r)
     sm_mem_free(r, sizeof *r);
 }
 
-const struct sm_requant_report *sm_requant_report(const struct sm_requant *r)
-{
-    return &r->report;
-}
+const struct sm_requant_report *sm_requant_report(const struct sm_requant *r) { return &r->report; }
 
 const struct sm_gguf *sm_requant_gguf(const struct sm_requant *r) { return r->g; }
 
@@ -231,8 +228,9 @@ static smol_status write_file(struct sm_requant *r, struct sm_gguf_writer *w, co
     r->report.out_file_bytes = sm_gguf_writer_file_bytes(w);
     const uint64_t need = sm_gguf_writer_file_bytes(w), room = sm_path_room(out);
     if (room < need)
-        return SM_FAIL(err, IO, "%s needs %" PRIu64 " MiB and its folder has room for %" PRIu64
-                                " MiB", out, (need >> 20) + 1, room >> 20);
+        return SM_FAIL(err, IO,
+                       "%s needs %" PRIu64 " MiB and its folder has room for %" PRIu64 " MiB", out,
+                       (need >> 20) + 1, room >> 20);
     SM_TRY(sm_gguf_writer_create(w, out, err));
     SM_TRY(sm_requant_stream(r, w, err));
     SM_TRY(sm_gguf_writer_end(w, err));

@@ -31,8 +31,8 @@ struct sm_requant_tally {
 };
 
 struct sm_requant_report {
-    uint64_t n_weights, in_bytes, out_bytes; /* of all tensors */
-    uint64_t in_file_bytes, out_file_bytes;  /* out: once it is being written */
+    uint64_t n_weights, in_bytes, out_bytes;     /* of all tensors */
+    uint64_t in_file_bytes, out_file_bytes;      /* out: once it is being written */
     struct sm_requant_tally type[SM_TYPE_COUNT]; /* of the new file */
     struct sm_requant_tally why[SM_MIX_WHY_COUNT];
     /* The first tensor of a kind, and the type it gets; NULL: there is none. */

@@ -10,8 +10,8 @@
 
 struct sm_requant_tensor {
     const struct sm_tensor_info *info;
-    uint32_t type;     /* the new one */
-    bool copied;       /* its bytes stay */
+    uint32_t type; /* the new one */
+    bool copied;   /* its bytes stay */
     bool has_entry;
     struct sm_imatrix_entry entry;
 };

@@ -29,8 +29,8 @@ struct batch {
 
 /* What one thread needs to make a piece. */
 struct maker {
-    uint8_t *raw;    /* rows as they are in IN */
-    float *x, *v;    /* one row, and the importance of its columns... */
+    uint8_t *raw; /* rows as they are in IN */
+    float *x, *v; /* one row, and the importance of its columns... */
     bool has_v;
     uint32_t tensor; /* ...of this matrix */
     uint64_t mat;
@@ -84,7 +84,10 @@ static struct piece next_encoded(struct stream *s, const struct sm_requant_tenso
 {
     const uint64_t *dim = t->info->dim, left = dim[1] - s->row, most = piece_rows(t);
     const uint64_t n = left < most ? left : most;
-    const struct piece p = {.tensor = s->tensor, .mat = s->mat, .row = s->row, .n_rows = n,
+    const struct piece p = {.tensor = s->tensor,
+                            .mat = s->mat,
+                            .row = s->row,
+                            .n_rows = n,
                             .bytes = (size_t)(n * sm_row_bytes(t->type, dim[0]))};
     s->row += n;
     if (s->row == dim[1]) {
@@ -116,8 +119,8 @@ static smol_status importance_of(const struct stream *s, struct maker *m, const 
     m->tensor = p->tensor;
     m->mat = p->mat;
     if (!t->has_entry) return SMOL_OK;
-    SM_TRY(sm_imatrix_row(s->r->imatrix, &t->entry, t->entry.n_mat > 1 ? p->mat : 0, m->v,
-                          &m->err));
+    SM_TRY(
+        sm_imatrix_row(s->r->imatrix, &t->entry, t->entry.n_mat > 1 ? p->mat : 0, m->v, &m->err));
     m->has_v = true;
     return SMOL_OK;
 }
@@ -174,10 +177,7 @@ static void write_batch(struct stream *s)
         s->r->opt.progress(s->r->opt.progress_arg, "quantising", s->written, s->total);
 }
 
-static bool is_cancelled(const struct stream *s)
-{
-    return s->r->opt.cancel && *s->r->opt.cancel;
-}
+static bool is_cancelled(const struct stream *s) { return s->r->opt.cancel && *s->r->opt.cancel; }
 
 static void work(void *arg, unsigned worker, unsigned n_workers)
 {
@@ -270,8 +270,7 @@ static void give_memory(struct stream *s)
     sm_mem_free(s, sizeof *s);
 }
 
-smol_status sm_requant_stream(const struct sm_requant *r, struct sm_gguf_writer *w,
-                              smol_error *err)
+smol_status sm_requant_stream(const struct sm_requant *r, struct sm_gguf_writer *w, smol_error *err)
 {
     struct stream *s = sm_mem_new(sizeof *s);
     if (!s) return SM_FAIL(err, NOMEM, "no memory for a quantiser");

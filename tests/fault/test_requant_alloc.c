@@ -14,8 +14,8 @@ static char model[512], matrix[512];
 
 static smol_status quantise(smol_error *err)
 {
-    const struct sm_requant_options o = {.experts = SM_Q4_0, .rest = SM_Q5_0,
-                                         .imatrix_path = matrix, .n_threads = 2};
+    const struct sm_requant_options o = {
+        .experts = SM_Q4_0, .rest = SM_Q5_0, .imatrix_path = matrix, .n_threads = 2};
     struct sm_requant *r;
     (void)unlink(temp_path("out.gguf"));
     SM_TRY(sm_requant_open(&r, model, &o, err));
@@ -48,9 +48,9 @@ int main(int argc, char **argv)
         }
         n_failures++;
         /* the room of a folder may be unknown, stdio's buffer and file locks may do without */
-        const bool good = st == SMOL_OK ||
-                          ((st == SMOL_NOMEM || st == SMOL_IO || st == SMOL_LIMIT) &&
-                           gb_is_sentence(&err) && access(temp_path("out.gguf"), F_OK) != 0);
+        const bool good =
+            st == SMOL_OK || ((st == SMOL_NOMEM || st == SMOL_IO || st == SMOL_LIMIT) &&
+                              gb_is_sentence(&err) && access(temp_path("out.gguf"), F_OK) != 0);
         if (!good || alloc_live() != live || sm_mem_held() != held ||
             access(temp_path("out.gguf.part"), F_OK) == 0) {
             n_wrong++;

@@ -44,9 +44,14 @@ static bool nothing_is_left(void)
 
 static void test_reads(const char *in, const char *imatrix, unsigned n_at_least)
 {
-    static const struct { enum inject_kind kind; bool harmless; const char *name; } faults[] = {
-        {INJECT_EIO, false, "EIO"}, {INJECT_END, false, "end"},
-        {INJECT_SHORT, true, "short"}, {INJECT_EINTR, true, "EINTR"}};
+    static const struct {
+        enum inject_kind kind;
+        bool harmless;
+        const char *name;
+    } faults[] = {{INJECT_EIO, false, "EIO"},
+                  {INJECT_END, false, "end"},
+                  {INJECT_SHORT, true, "short"},
+                  {INJECT_EINTR, true, "EINTR"}};
     for (size_t k = 0; k < sizeof faults / sizeof *faults; k++) {
         unsigned n_wrong = 0, n = 1;
         const size_t held = sm_mem_held();
@@ -58,9 +63,9 @@ static void test_reads(const char *in, const char *imatrix, unsigned n_at_least)
             const smol_status st = quantise(in, imatrix, NULL, &err);
             const bool fired = inject_fired(rule) > 0;
             inject_stop();
-            const bool good = st == SMOL_OK ? faults[k].harmless || !fired
-                                            : !faults[k].harmless && gb_is_sentence(&err) &&
-                                                  nothing_is_left();
+            const bool good =
+                st == SMOL_OK ? faults[k].harmless || !fired
+                              : !faults[k].harmless && gb_is_sentence(&err) && nothing_is_left();
             n_wrong += !good;
             if (!good) printf("# read %u: status %d %s\n", n, (int)st, err.msg);
             if (!fired) break;
@@ -152,11 +157,13 @@ static void test_weights(void)
     smol_error good = {0}, nan = {0}, inf = {0}, large = {0};
     TAP_OK(quantise(odd_model(2), NULL, NULL, &good) == SMOL_OK, "a small model %s", good.msg);
     TAP_OK(quantise(odd_model(NAN), NULL, NULL, &nan) == SMOL_FORMAT && nothing_is_left() &&
-               strstr(nan.msg, "attn_q.weight: row 1"), "%s", nan.msg);
+               strstr(nan.msg, "attn_q.weight: row 1"),
+           "%s", nan.msg);
     TAP_OK(quantise(odd_model(INFINITY), NULL, NULL, &inf) == SMOL_FORMAT && nothing_is_left(),
            "%s", inf.msg);
     TAP_OK(quantise(odd_model(1e30f), NULL, NULL, &large) == SMOL_UNSUPPORTED &&
-               nothing_is_left() && strstr(large.msg, "too large for Q5_0"), "%s", large.msg);
+               nothing_is_left() && strstr(large.msg, "too large for Q5_0"),
+           "%s", large.msg);
 }
 
 int main(int argc, char **argv)

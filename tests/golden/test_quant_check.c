@@ -46,7 +46,8 @@ static void test_models(void)
     TAP_OK(quantise(SM_Q8_0, SM_Q8_0, temp_path("self.gguf")), "and a third %s", err.msg);
     (void)unlink(temp_path("self.gguf"));
     TAP_OK(!symlink(model, temp_path("self.gguf")) &&
-               check(&same, temp_path("self.gguf"), 0, &in_failed), "with itself %s", err.msg);
+               check(&same, temp_path("self.gguf"), 0, &in_failed),
+           "with itself %s", err.msg);
     TAP_OK(same.n == 280 && same.ppl_in == same.ppl_out && same.ppl_in > 1 &&
                fabs(same.kl) < 1e-9 && same.ends_in == same.ends_out && !quant_check_bad(&same),
            "perplexity %.6f and %.6f, divergence %g", same.ppl_in, same.ppl_out, same.kl);
@@ -57,7 +58,8 @@ static void test_models(void)
     TAP_OK(!check(&none, q8, 1 << 20, &in_failed) && in_failed && err.code == SMOL_NOMEM, "%s",
            err.msg);
     TAP_OK(!check(&none, temp_path("nothing.gguf"), 0, &in_failed) && !in_failed &&
-               strstr(err.msg, "nothing.gguf"), "%s", err.msg);
+               strstr(err.msg, "nothing.gguf"),
+           "%s", err.msg);
     TAP_OK(access(temp_path("q8.gguf.logits"), F_OK) &&
                access(temp_path("nothing.gguf.logits"), F_OK),
            "no logits are left");
@@ -72,7 +74,8 @@ static void test_verdicts(void)
 {
     TAP_OK(!bad(10, 15, false, false) && !bad(10, 5, false, false), "half more is not yet bad");
     TAP_OK(bad(10, 15.01, false, false) && bad(10, NAN, false, false) &&
-               bad(10, INFINITY, false, false), "more, and no number, are");
+               bad(10, INFINITY, false, false),
+           "more, and no number, are");
     TAP_OK(bad(10, 10, false, true) && !bad(10, 10, true, true) && !bad(10, 10, true, false),
            "an end where the source goes on");
 }

@@ -24,8 +24,8 @@ static char *model_path(const char *name)
 static bool quantise(const char *in, const char *out, uint32_t experts, uint32_t rest,
                      const char *imatrix, unsigned n_threads)
 {
-    const struct sm_requant_options o = {.experts = experts, .rest = rest,
-                                         .imatrix_path = imatrix, .n_threads = n_threads};
+    const struct sm_requant_options o = {
+        .experts = experts, .rest = rest, .imatrix_path = imatrix, .n_threads = n_threads};
     struct sm_requant *r;
     smol_error err = {0};
     (void)unlink(out);
@@ -110,10 +110,12 @@ static void same_when_split(const char *model)
 
 /* ---- importance ----------------------------------------------------------------------------- */
 
-struct vectors { float sum[6 * 256], count[6]; };
+struct vectors {
+    float sum[6 * 256], count[6];
+};
 
-static smol_status write_imatrix(const char *path, const char *const *name,
-                                 const struct vectors *v, size_t n, smol_error *err)
+static smol_status write_imatrix(const char *path, const char *const *name, const struct vectors *v,
+                                 size_t n, smol_error *err)
 {
     struct sm_gguf_writer *w;
     smol_status st;
@@ -126,8 +128,8 @@ static smol_status write_imatrix(const char *path, const char *const *name,
     for (size_t i = 0; i < n; i++) {
         const uint64_t n_mat = strstr(name[i], "_exps") ? 6 : 1;
         (void)snprintf(full, sizeof full, "%s.in_sum2", name[i]);
-        SM_TRY_OUT(st, sm_gguf_writer_add_tensor(w, full, SM_F32, 2,
-                                                 (uint64_t[]){256, n_mat}, err));
+        SM_TRY_OUT(st,
+                   sm_gguf_writer_add_tensor(w, full, SM_F32, 2, (uint64_t[]){256, n_mat}, err));
         (void)snprintf(full, sizeof full, "%s.counts", name[i]);
         SM_TRY_OUT(st, sm_gguf_writer_add_tensor(w, full, SM_F32, 2, (uint64_t[]){1, n_mat}, err));
     }
@@ -169,15 +171,13 @@ static void check_keys(const struct sm_gguf *g, const char *imatrix)
 {
     struct sm_str file = {0}, set = {0};
     uint64_t n_entries = 0, n_chunks = 0, version = 0, type = 0;
-    const bool read = !sm_gguf_str(g, "quantize.imatrix.file", &file, NULL, NULL) &&
-                      !sm_gguf_str(g, "quantize.imatrix.dataset", &set, NULL, NULL) &&
-                      !sm_gguf_u64(g, "quantize.imatrix.entries_count", 0, 99, &n_entries, NULL,
-                                   NULL) &&
-                      !sm_gguf_u64(g, "quantize.imatrix.chunks_count", 0, 99, &n_chunks, NULL,
-                                   NULL) &&
-                      !sm_gguf_u64(g, "general.quantization_version", 0, 99, &version, NULL,
-                                   NULL) &&
-                      !sm_gguf_u64(g, "general.file_type", 0, 99, &type, NULL, NULL);
+    const bool read =
+        !sm_gguf_str(g, "quantize.imatrix.file", &file, NULL, NULL) &&
+        !sm_gguf_str(g, "quantize.imatrix.dataset", &set, NULL, NULL) &&
+        !sm_gguf_u64(g, "quantize.imatrix.entries_count", 0, 99, &n_entries, NULL, NULL) &&
+        !sm_gguf_u64(g, "quantize.imatrix.chunks_count", 0, 99, &n_chunks, NULL, NULL) &&
+        !sm_gguf_u64(g, "general.quantization_version", 0, 99, &version, NULL, NULL) &&
+        !sm_gguf_u64(g, "general.file_type", 0, 99, &type, NULL, NULL);
     TAP_OK(read && file.n == strlen(imatrix) && !memcmp(file.p, imatrix, file.n) && set.n == 8 &&
                !memcmp(set.p, "book.txt", 8) && n_entries == 2 && n_chunks == 9 && version == 2 &&
                type == 10,
@@ -198,7 +198,8 @@ static void test_importance(void)
     }
     if (!TAP_OK(write_imatrix(imatrix, names, v, 2, &err) == SMOL_OK, "a matrix %s", err.msg) ||
         !TAP_OK(quantise(in, out, SM_Q2_K, SM_Q4_K, imatrix, 2) &&
-                    quantise(in, plain, SM_Q2_K, SM_Q4_K, NULL, 2), "with it and without"))
+                    quantise(in, plain, SM_Q2_K, SM_Q4_K, NULL, 2),
+                "with it and without"))
         return;
     struct sm_gguf *g = open_gguf(in), *h = open_gguf(out);
     char *a = json_read_file(in, &n), *b = json_read_file(out, &n);

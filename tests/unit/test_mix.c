@@ -55,8 +55,8 @@ static void test_cases(void)
                                         cases[i].n_cols};
         enum sm_mix_why why = SM_MIX_WHY_COUNT;
         const uint32_t got = sm_mix_choose(&q2q4, &t, &why);
-        TAP_OK(got == cases[i].want && why == cases[i].why, "%s %s of %u columns: %s (%d)",
-               t.name, sm_type_name(t.type), cases[i].n_cols, sm_type_name(got), (int)why);
+        TAP_OK(got == cases[i].want && why == cases[i].why, "%s %s of %u columns: %s (%d)", t.name,
+               sm_type_name(t.type), cases[i].n_cols, sm_type_name(got), (int)why);
     }
 }
 
@@ -71,11 +71,14 @@ static void test_left_out(void)
 {
     enum sm_mix_why why;
     TAP_OK(choose(SM_MIX_KEEP, SM_Q4_K, "blk.0.ffn_up_exps.weight", SM_F16, &why) == SM_F16 &&
-               why == SM_MIX_UNASKED, "experts stay when only the rest is asked for");
+               why == SM_MIX_UNASKED,
+           "experts stay when only the rest is asked for");
     TAP_OK(choose(SM_Q2_K, SM_MIX_KEEP, "output.weight", SM_F16, &why) == SM_F16 &&
-               why == SM_MIX_UNASKED, "and the other way round");
+               why == SM_MIX_UNASKED,
+           "and the other way round");
     TAP_OK(choose(SM_Q2_K, SM_Q8_0, "output.weight", SM_F16, &why) == SM_Q8_0 &&
-               why == SM_MIX_ASKED, "a head is not lowered to Q6_K");
+               why == SM_MIX_ASKED,
+           "a head is not lowered to Q6_K");
     TAP_OK(choose(SM_F32, SM_F32, "output.weight", SM_Q2_K, &why) == SM_F32 && why == SM_MIX_ASKED,
            "floats are made of anything that is asked for");
     TAP_OK(choose(SM_Q2_K, SM_Q4_K, "blk.9.attn_q.weight", SM_F16, NULL) == SM_Q4_K,

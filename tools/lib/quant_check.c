@@ -19,8 +19,8 @@ struct check {
     const smol_vocab *v;
     int32_t ids[1 + QUANT_CHECK_TOKENS]; /* the start token, then c->n more */
     size_t n_vocab;
-    FILE *logits;  /* of IN, a row for each position */
-    float *row;    /* one of them */
+    FILE *logits; /* of IN, a row for each position */
+    float *row;   /* one of them */
     double nll, kl;
     bool ends, failed_write;
     uint64_t random;
@@ -127,8 +127,7 @@ static smol_status read_text(struct check *k, smol_session *s, smol_score_fn fn,
 
 /* ---- the models ---------------------------------------------------------------------------- */
 
-static smol_status open_model(struct check *k, const char *path, smol_session **s,
-                              smol_error *err)
+static smol_status open_model(struct check *k, const char *path, smol_session **s, smol_error *err)
 {
     SM_TRY(smol_model_open(&k->m, path, &k->params, err));
     k->v = smol_model_vocab(k->m);

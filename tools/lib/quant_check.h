@@ -8,10 +8,10 @@
 #define QUANT_CHECK_TOKENS 280u
 
 struct quant_check {
-    unsigned n;                /* tokens that were written and read */
-    double ppl_in, ppl_out;    /* perplexities of them */
-    double kl;                 /* mean KL divergence of OUT's predictions from IN's, in nats */
-    bool ends_in, ends_out;    /* the first choice behind them is an end of the text */
+    unsigned n;             /* tokens that were written and read */
+    double ppl_in, ppl_out; /* perplexities of them */
+    double kl;              /* mean KL divergence of OUT's predictions from IN's, in nats */
+    bool ends_in, ends_out; /* the first choice behind them is an end of the text */
 };
 
 /* QUANT_CHECK_TOKENS tokens (fewer in a smaller context) that IN draws at temperature 1, with a
