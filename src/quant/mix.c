@@ -73,6 +73,7 @@ static bool is_small(const struct sm_mix_tensor *t)
     static const char *const kept[] = {"_norm.weight",   "ffn_gate_inp",  "ssm_conv1d",
                                        "shortconv.conv", "position_embd", "token_types"};
     if (t->n_dims < 2 || !ends_with(t->name, ".weight")) return true;
+    if (t->type >= SM_I8 && t->type <= SM_F64) return true; /* tables, no weights */
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
         if (strstr(t->name, kept[i])) return true;
     return false;

@@ -152,6 +152,25 @@ static const char *odd_model(float x)
     return path;
 }
 
+/* NVFP4 has a known size, but nobody here knows what its bits mean. */
+static void test_no_decoder(void)
+{
+    struct gguf_bytes b = {0};
+    smol_error err = {0};
+    gb_head(&b, 3, 1, 1);
+    gb_kv_str(&b, "general.architecture", "llama");
+    gb_tensor(&b, "blk.0.attn_q.weight", 2, (uint64_t[]){64, 2}, SM_NVFP4, 0);
+    gb_pad(&b, 32);
+    gb_zeros(&b, 72);
+    const char *path = temp_write("odd.gguf", b.p, b.n);
+    gb_free(&b);
+    const struct sm_requant_options o = {.experts = SM_Q2_K, .rest = SM_F16, .n_threads = 1};
+    struct sm_requant *r;
+    TAP_OK(sm_requant_open(&r, path, &o, &err) == SMOL_UNSUPPORTED && !r &&
+               strstr(err.msg, "is NVFP4, which cannot be decoded"),
+           "%s", err.msg);
+}
+
 static void test_weights(void)
 {
     smol_error good = {0}, nan = {0}, inf = {0}, large = {0};
@@ -181,5 +200,6 @@ int main(int argc, char **argv)
     test_full_disk();
     test_cancel();
     test_weights();
+    test_no_decoder();
     return tap_done();
 }

@@ -40,6 +40,7 @@ static const struct {
     {"blk.3.ssm_conv1d.weight", SM_F32, 2, 256, SM_F32, SM_MIX_SMALL},
     {"blk.3.shortconv.conv.weight", SM_F32, 2, 256, SM_F32, SM_MIX_SMALL},
     {"blk.20.nextn.enorm.weight", SM_F32, 1, 2048, SM_F32, SM_MIX_SMALL},
+    {"blk.3.ffn_gate_tid2eid.weight", SM_I32, 2, 2048, SM_I32, SM_MIX_SMALL},
     {"blk.3.attn_q.weight", SM_Q4_K, 2, 2048, SM_Q4_K, SM_MIX_SAME},
     {"blk.3.attn_q.weight", SM_IQ3_S, 2, 2048, SM_IQ3_S, SM_MIX_LESS},
     {"blk.3.attn_q.weight", SM_Q4_0, 2, 2048, SM_Q4_0, SM_MIX_LESS},
