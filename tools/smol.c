@@ -29,6 +29,8 @@
 #pragma weak sm_synth_help
 #pragma weak sm_cmd_pack
 #pragma weak sm_cmd_unpack
+#pragma weak sm_cmd_quantize
+#pragma weak sm_quantize_help
 
 static const struct sm_command commands[] = {
     {"run", "MODEL [-p TEXT | -f FILE]", "answer a prompt, or continue a text", sm_cmd_run,
@@ -56,6 +58,8 @@ static const struct sm_command commands[] = {
      sm_cmd_pack, SM_CMD_PACK, 2, 2, "IN and OUT are needed"},
     {"unpack", "IN OUT", "give back the file that a pack was made from", sm_cmd_unpack,
      SM_CMD_UNPACK, 2, 2, "IN and OUT are needed"},
+    {"quantize", "IN OUT --experts TYPE --rest TYPE", "write a model with smaller weights",
+     sm_cmd_quantize, SM_CMD_QUANTIZE, 2, 2, "IN and OUT are needed"},
     {"simulate", "TRACE [--svg FILE]", "replay recorded routing: policies, pool sizes, levers",
      sm_cmd_simulate, SM_CMD_SIMULATE, 1, 1, "no trace given"},
 };
@@ -87,6 +91,7 @@ static void print_command(FILE *f, const struct sm_command *c)
     fprintf(f, "usage: smol %s %s [options]\n%s.\n\n", c->name, c->args, c->summary);
     sm_options_print_help(f, c->bit);
     if (c->bit == SM_CMD_SYNTH) sm_synth_help(f);
+    if (c->bit == SM_CMD_QUANTIZE) sm_quantize_help(f);
 }
 
 static void print_man(FILE *f)

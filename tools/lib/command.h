@@ -57,5 +57,8 @@ int sm_cmd_simulate(const struct sm_options *o, int argc, char **argv);
 int sm_cmd_tokenize(const struct sm_options *o, int argc, char **argv);
 int sm_cmd_pack(const struct sm_options *o, int argc, char **argv);
 int sm_cmd_unpack(const struct sm_options *o, int argc, char **argv);
+int sm_cmd_quantize(const struct sm_options *o, int argc, char **argv);
+/* What --help says besides the options: the formats. */
+void sm_quantize_help(FILE *f);
 
 #endif

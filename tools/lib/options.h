@@ -21,6 +21,7 @@
 #define SM_CMD_SYNTH (1u << 8)
 #define SM_CMD_PACK (1u << 9)
 #define SM_CMD_UNPACK (1u << 10)
+#define SM_CMD_QUANTIZE (1u << 11)
 #define SM_CMD_SIMULATE (1u << 12)
 #define SM_CMD_CALIBRATE (1u << 13)
 /* Those that load a model and compute. */
@@ -68,6 +69,10 @@ struct sm_options {
     const char *bench_flash;  /* --flash: a file or folder */
     const char *bench_depths; /* --depths: "0,512", as given */
     uint32_t bench_prompt, bench_gen, bench_runs, bench_ms;
+
+    /* quantize; NULL: not given */
+    const char *experts, *rest; /* names of formats */
+    const char *imatrix;        /* path */
 
     /* synth */
     const char *types;   /* --types: a mix of formats; NULL: the shape's own */
