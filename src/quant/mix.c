@@ -89,8 +89,12 @@ static bool is_head(const char *name)
     return !strcmp(name, "output.weight") || !strcmp(name, "token_embd.weight");
 }
 
-static bool is_draft(const struct sm_mix *mix, const char *name)
+/* The draft head and what is dense of its block; experts are many, and drafts gain nothing by theirs
+ * (docs/experiments.md, 2026-12-01). */
+static bool is_draft(const struct sm_mix *mix, const struct sm_mix_tensor *t)
 {
+    const char *name = t->name;
+    if (sm_mix_is_experts(t)) return false;
     if (strstr(name, "nextn.") || !strncmp(name, "mtp.", 4)) return true;
     return !strncmp(name, "blk.", 4) && strtoul(name + 4, NULL, 10) >= mix->first_next;
 }
@@ -135,7 +139,7 @@ uint32_t sm_mix_choose(const struct sm_mix *mix, const struct sm_mix_tensor *t,
         type = SM_Q6_K;
         reason = SM_MIX_HEAD;
     }
-    if (is_draft(mix, t->name) && sm_type_bits(type) < sm_type_bits(SM_Q8_0)) {
+    if (is_draft(mix, t) && sm_type_bits(type) < sm_type_bits(SM_Q8_0)) {
         type = SM_Q8_0;
         reason = SM_MIX_DRAFT;
     }

@@ -19,7 +19,7 @@ static const struct {
     {"output.weight", SM_F16, 2, 2048, SM_Q6_K, SM_MIX_HEAD},
     {"token_embd.weight", SM_Q8_0, 2, 2048, SM_Q6_K, SM_MIX_HEAD},
     {"blk.20.attn_q.weight", SM_F16, 2, 2048, SM_Q8_0, SM_MIX_DRAFT},
-    {"blk.20.ffn_up_exps.weight", SM_F16, 3, 2048, SM_Q8_0, SM_MIX_DRAFT},
+    {"blk.20.ffn_up_exps.weight", SM_F16, 3, 2048, SM_Q2_K, SM_MIX_ASKED},
     {"blk.7.nextn.eh_proj.weight", SM_F16, 2, 2048, SM_Q8_0, SM_MIX_DRAFT},
     {"mtp.fc.weight", SM_F16, 2, 2048, SM_Q8_0, SM_MIX_DRAFT},
     {"blk.19.attn_q.weight", SM_F16, 2, 2048, SM_Q4_K, SM_MIX_ASKED},
