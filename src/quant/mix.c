@@ -89,8 +89,8 @@ static bool is_head(const char *name)
     return !strcmp(name, "output.weight") || !strcmp(name, "token_embd.weight");
 }
 
-/* The draft head and what is dense of its block; experts are many, and drafts gain nothing by theirs
- * (docs/experiments.md, 2026-12-01). */
+/* The draft head and what is dense of its block; experts are many, and drafts gain nothing by
+ * theirs (docs/experiments.md, 2026-12-01). */
 static bool is_draft(const struct sm_mix *mix, const struct sm_mix_tensor *t)
 {
     const char *name = t->name;
