@@ -277,6 +277,13 @@ void sm_engine_keep(struct sm_engine *e, uint32_t n)
     if (e->recur_bytes) sm_model_keep(e->model, &e->graph, e->state, n);
 }
 
+static double overlap_of(const struct sm_store_stats *s)
+{
+    if (!s->stream_bytes || !s->stream_busy_ns) return -1;
+    const double waited = (double)s->stream_wait_ns / (double)s->stream_busy_ns;
+    return waited < 1 ? 1 - waited : 0; /* waiting begins before the read and ends after it */
+}
+
 void sm_engine_stats(const struct sm_engine *e, smol_stats *out)
 {
     struct sm_store_stats s;
@@ -288,7 +295,12 @@ void sm_engine_stats(const struct sm_engine *e, smol_stats *out)
         .seconds_load = (double)e->ns_load * 1e-9, .seconds_prompt = (double)e->ns_prompt * 1e-9,
         .seconds_decode = (double)e->ns_decode * 1e-9, .peak_rss_bytes = mem.peak_rss_bytes,
         .budget_bytes = e->plan.budget_bytes, .resident_bytes = e->plan.resident_bytes,
-        .bytes_read = s.bytes_read, .load_bytes_read = s.load_bytes_read,
+        .bytes_read = s.bytes_read, .expert_bytes_read = s.expert_bytes,
+        .streamed_bytes = s.stream_bytes, .stream_overlap = overlap_of(&s),
+        .stream_wait_seconds = (double)s.stream_wait_ns * 1e-9,
+        .streamed_bytes_per_token =
+            e->n_generated ? (double)e->decode_streamed_bytes / (double)e->n_generated : 0,
+        .load_bytes_read = s.load_bytes_read,
         .pool_slots_per_layer = e->plan.n_slots, .expert_uses = s.expert_uses,
         .expert_misses = s.expert_misses, .expert_misses_ready = s.misses_ready,
         .expert_misses_late = s.misses_late,

@@ -66,6 +66,7 @@ struct sm_engine {
 
     /* statistics */
     uint64_t n_prompt, n_generated, ns_load, ns_prompt, ns_decode;
+    uint64_t decode_streamed_bytes; /* for the tokens generated */
 };
 
 /* Open `path`; everything is released by sm_engine_close also after a failure. */

@@ -10,6 +10,7 @@
 #include "sampling_args.h"
 
 #include <errno.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -219,11 +220,16 @@ static bool write_object(FILE *f, const void *stats)
     sm_json_num(&j, "demand_wait_seconds", s->demand_wait_seconds);
     sm_json_num(&j, "flash_busy_seconds", s->flash_busy_seconds);
     sm_json_uint(&j, "bytes_read", s->bytes_read);
+    sm_json_uint(&j, "expert_bytes_read", s->expert_bytes_read);
+    sm_json_uint(&j, "streamed_bytes", s->streamed_bytes);
+    sm_json_num(&j, "streamed_bytes_per_token", s->streamed_bytes_per_token);
+    sm_json_num(&j, "stream_wait_seconds", s->stream_wait_seconds);
+    sm_json_num(&j, "overlap", s->stream_overlap >= 0 ? s->stream_overlap : (double)NAN);
     sm_json_uint(&j, "load_bytes_read", s->load_bytes_read);
     sm_json_uint(&j, "resident_bytes", s->resident_bytes);
     sm_json_uint(&j, "draft_proposed", s->draft_proposed);
     sm_json_uint(&j, "draft_accepted", s->draft_accepted);
-    sm_json_num(&j, "draft_gain", s->draft_gain);
+    sm_json_num(&j, "draft_gain", s->draft_gain > 0 ? s->draft_gain : (double)NAN);
     sm_json_bool(&j, "direct_reads", s->direct);
     sm_json_str(&j, "kernel_level", s->kernel_level);
     sm_json_num(&j, "predicted_tok_s", s->predicted_tok_s);
