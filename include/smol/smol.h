@@ -392,7 +392,7 @@ typedef struct {
     const char *kernel_level;
     double predicted_tok_s;  /* without drafts */
     uint64_t draft_proposed, draft_accepted; /* tokens */
-    double draft_gain;       /* speed against plain steps; 0: unknown */
+    double draft_gain;       /* speed against plain steps; 0: too few of one or the other */
     unsigned n_loss_levers;
     const char *loss_levers[8];
 } smol_stats;

@@ -135,9 +135,12 @@ static smol_status rehearse(struct sm_session *s, struct sm_sampler *sampler,
     SM_TRY_OUT(st, write_answer(s, sampler, &silent, record, &outcome, err));
     *n = outcome.n_tokens;
     SM_TRY_OUT(st, sm_sampler_state_load(sampler, state, size, err));
+    const uint64_t n_prompt = e->n_prompt, ns_prompt = e->ns_prompt;
     SM_TRY_OUT(st, sm_session_sync(s, text, n_text, err));
-    e->n_generated = e->ns_decode = 0;
-    sm_draft_init(&e->draft, e->draft.mode, e->model->have_next);
+    e->n_prompt = n_prompt; /* its last token was read again */
+    e->ns_prompt = ns_prompt;
+    e->n_generated = e->ns_decode = e->decode_streamed_bytes = 0;
+    sm_draft_again(&e->draft);
 out:
     free(state);
     free(text);

@@ -440,8 +440,9 @@ void sm_store_stats(const struct sm_store *s, struct sm_store_stats *out)
     struct sm_sched *q = (struct sm_sched *)(uintptr_t)&s->sched; /* locked, not changed */
     if (q->ready) (void)pthread_mutex_lock(&q->mu);
     *out = s->stats;
-    out->flash_busy_ns = sm_busy_ns(&q->busy);
-    out->stream_busy_ns = sm_busy_ns(&q->stream_busy);
+    const uint64_t now = sm_now_ns();
+    out->flash_busy_ns = sm_busy_ns(&q->busy, now);
+    out->stream_busy_ns = sm_busy_ns(&q->stream_busy, now);
     out->stream_bytes = q->stream_bytes;
     out->expert_bytes = q->expert_bytes;
     for (uint32_t i = 0; i < s->n_pools; i++) {

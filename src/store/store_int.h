@@ -201,9 +201,9 @@ static inline void sm_busy_end(struct sm_busy *b)
 {
     if (!--b->n) b->ns += sm_now_ns() - b->since_ns;
 }
-static inline uint64_t sm_busy_ns(const struct sm_busy *b)
+static inline uint64_t sm_busy_ns(const struct sm_busy *b, uint64_t now)
 {
-    return b->ns + (b->n ? sm_now_ns() - b->since_ns : 0);
+    return b->ns + (b->n ? now - b->since_ns : 0);
 }
 /* Count from now on. */
 static inline void sm_busy_reset(struct sm_busy *b)
