@@ -249,6 +249,7 @@ bool sm_chat_answer(struct sm_chat *c)
         w.broken = true;
         w.error = errno;
     }
+    (void)sm_trace_good(c->o);
     bool answered = st == SMOL_OK && !w.broken;
     if (answered) {
         c->n_answers++;

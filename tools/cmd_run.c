@@ -193,7 +193,7 @@ int sm_cmd_run(const struct sm_options *o, int argc, char **argv)
     if (st == SMOL_OK) {
         sm_model_notes(o, m);
         st = answer(o, m, text, n, &printer, &out, &seed, &err);
-        if ((st == SMOL_OK || st == SMOL_NOMEM) && !printer.broken && out.n_tokens)
+        if (!printer.broken && out.n_tokens) /* what is said next has a line of its own */
             (void)print_text(&printer, "\n", 1);
     }
     sm_progress_clear();

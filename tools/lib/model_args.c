@@ -84,15 +84,33 @@ void sm_model_learns(const struct sm_options *o, const char *model, smol_params 
 }
 
 /* The trace of the run. Its file is made with the first bytes, which come when the model has been
- * planned: a wrong argument or model must not cost an earlier trace. A failure is said at once and
- * makes the run a failed one. */
+ * planned: a wrong argument or model must not cost an earlier trace. A failure makes the run a
+ * failed one; it comes in the middle of an answer and is said behind it. */
 static FILE *trace_file;
-static bool trace_failed;
+static int trace_error; /* errno of the first failure */
+static bool trace_failed, trace_said, trace_at_once;
 
-static void complain_trace(const char *path)
+static void say_trace(const char *path)
 {
+    if (!trace_failed || trace_said) return;
+    trace_said = true;
+    (void)sm_complain(SM_EXIT_FAILED, "cannot write the trace to %s: %s", path,
+                      strerror(trace_error));
+}
+
+static void fail_trace(const char *path)
+{
+    if (!trace_failed) trace_error = errno;
     trace_failed = true;
-    (void)sm_complain(SM_EXIT_FAILED, "cannot write the trace to %s: %s", path, strerror(errno));
+    if (trace_at_once) say_trace(path);
+}
+
+void sm_trace_at_once(void) { trace_at_once = true; }
+
+bool sm_trace_good(const struct sm_options *o)
+{
+    say_trace(o->trace);
+    return !trace_failed;
 }
 
 static void put_trace(void *arg, const void *bytes, size_t n)
@@ -100,7 +118,7 @@ static void put_trace(void *arg, const void *bytes, size_t n)
     const char *path = arg;
     if (trace_failed) return;
     if (!trace_file) trace_file = fopen(path, "wb");
-    if (!trace_file || fwrite(bytes, 1, n, trace_file) != n) complain_trace(path);
+    if (!trace_file || fwrite(bytes, 1, n, trace_file) != n) fail_trace(path);
 }
 
 static bool close_trace(const struct sm_options *o)
@@ -108,9 +126,9 @@ static bool close_trace(const struct sm_options *o)
     if (!o->trace) return true;
     if (!trace_file && !trace_failed && !o->quiet)
         fprintf(stderr, "smol: note: no trace: the model has no experts to choose\n");
-    if (trace_file && fclose(trace_file) != 0 && !trace_failed) complain_trace(o->trace);
+    if (trace_file && fclose(trace_file) != 0) fail_trace(o->trace);
     trace_file = NULL;
-    return !trace_failed;
+    return sm_trace_good(o);
 }
 
 /* (8 threads on 2 cores: a third of the speed) */
