@@ -121,6 +121,7 @@ static smol_status rehearse(struct sm_session *s, struct sm_sampler *sampler,
     const size_t size = sm_sampler_state_size(sampler), n_text = s->n;
     smol_generation silent = *g;
     smol_outcome outcome;
+    struct sm_store_stats before;
     void *state = malloc(size);
     int32_t *text = malloc((n_text + 1) * sizeof *text);
     smol_status st = SMOL_OK;
@@ -130,6 +131,7 @@ static smol_status rehearse(struct sm_session *s, struct sm_sampler *sampler,
         st = SM_FAIL(err, NOMEM, "no memory for the rehearsal of the answer");
         goto out;
     }
+    sm_store_stats(e->store, &before);
     sm_sampler_state_save(sampler, state);
     memcpy(text, e->tokens, n_text * sizeof *text);
     SM_TRY_OUT(st, write_answer(s, sampler, &silent, record, &outcome, err));
@@ -141,6 +143,7 @@ static smol_status rehearse(struct sm_session *s, struct sm_sampler *sampler,
     e->ns_prompt = ns_prompt;
     e->n_generated = e->ns_decode = e->decode_streamed_bytes = 0;
     sm_draft_again(&e->draft);
+    sm_engine_leave_out(e, &before);
 out:
     free(state);
     free(text);

@@ -198,7 +198,8 @@ void sm_model_notes(const struct sm_options *o, const smol_model *m)
                 "%u experts per layer are kept, the others are read when they are needed\n",
                 (double)p->budget_bytes / 1048576.0, p->slots, p->n_expert);
     if (p->predicted_tok_s > 0 && p->predicted_tok_s < SLOW_TOK_S)
-        fprintf(stderr, "smol: note: expected: %.1f seconds a token\n", 1 / p->predicted_tok_s);
+        fprintf(stderr, "smol: note: expected: %.1f seconds a token%s\n", 1 / p->predicted_tok_s,
+                p->draft_most ? " without drafts" : "");
     if (!st.direct && p->n_pool && !p->experts_resident)
         fprintf(stderr,
                 "smol: note: %s refuses direct reads; experts are read through the page cache "
