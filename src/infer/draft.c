@@ -159,8 +159,9 @@ static double usual(const struct sm_draft_times *t, double ns)
 static double mean(const struct sm_draft_times *t)
 {
     const uint32_t n = t->n < SM_DRAFT_TIMES ? t->n : SM_DRAFT_TIMES;
+    const double most = UNUSUAL * median(t);
     double sum = 0;
-    for (uint32_t i = 0; i < n; i++) sum += usual(t, t->ns[i]);
+    for (uint32_t i = 0; i < n; i++) sum += t->ns[i] < most ? t->ns[i] : most;
     return n ? sum / n : 0;
 }
 
@@ -173,17 +174,20 @@ static void gain_timed(struct sm_draft_gain *g, uint32_t n_tok, double ns)
     g->guess_ns = 0;
     g->counted = false;
     if (n_tok == 1) {
-        if (g->n_passes++ >= COLD_PASSES) put(&g->plain, ns);
+        if (g->n_passes++ >= COLD_PASSES) {
+            put(&g->plain, ns);
+            g->plain_ns = mean(&g->plain);
+        }
         if (!known) return;
-        g->with_ns += mean(&g->plain) + guess_ns;
-        g->without_ns += mean(&g->plain);
+        g->with_ns += g->plain_ns + guess_ns;
+        g->without_ns += g->plain_ns;
         return;
     }
     g->n_passes++;
     put(t, ns);
     if (!known || t->n == 1) return;
     g->with_ns += usual(t, ns) + guess_ns;
-    g->without_ns += mean(&g->plain);
+    g->without_ns += g->plain_ns;
     g->counted = true;
     g->n_counted++;
 }
@@ -193,6 +197,7 @@ void sm_draft_again(struct sm_draft *d)
     const struct sm_draft_times plain = d->gain.plain;
     sm_draft_init(d, d->mode, d->have_next);
     d->gain.plain = plain;
+    d->gain.plain_ns = mean(&plain);
 }
 
 /* ---- what was observed ----------------------------------------------------------------------- */
@@ -219,7 +224,7 @@ void sm_draft_result(struct sm_draft *d, struct sm_draft_choice c, uint32_t n_ri
     float *right = d->right[c.source];
     d->proposed += c.n;
     d->accepted += n_right;
-    if (d->gain.counted) d->gain.without_ns += n_right * mean(&d->gain.plain);
+    if (d->gain.counted) d->gain.without_ns += n_right * d->gain.plain_ns;
     d->gain.counted = false;
     for (uint32_t i = 0; i < n_right; i++) right[i] += (float)BLEND * (1 - right[i]);
     if (n_right < c.n && !ended) right[n_right] *= 1 - (float)BLEND;

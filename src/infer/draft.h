@@ -31,6 +31,7 @@ struct sm_draft_times { double ns[SM_DRAFT_TIMES]; uint32_t n; };
  * gain or a loss of drafts. */
 struct sm_draft_gain {
     struct sm_draft_times plain, next, pass[SM_DRAFT_MAX + 2];
+    double plain_ns;       /* the mean of `plain`, none more than twice the usual; 0: unknown */
     double with_ns, without_ns;
     double guess_ns;       /* of guesses whose pass has not been timed yet */
     uint32_t n_passes;     /* of all kinds so far */
