@@ -132,6 +132,15 @@ static bool run_row(struct bench *b, struct row *r)
     return true;
 }
 
+/* Of a model that is not all in memory. */
+static void print_cost(const smol_plan *p, const struct row *r)
+{
+    if (p->experts_resident && !p->streamed_bytes) return;
+    printf("   ");
+    if (!p->experts_resident) printf("%.1f misses, ", r->misses);
+    printf("%.2f MB, %.1f ms waited a token", r->bytes * 1e-6, r->wait * 1e3);
+}
+
 static bool run_all(struct bench *b)
 {
     const struct sm_options *o = b->o;
@@ -147,10 +156,7 @@ static bool run_all(struct bench *b)
             if (!o->json) {
                 printf("%-6s %6u %8u  %9.2f ± %.2f", prompt ? "prompt" : "gen", n, r->depth,
                        r->tok_s.mean, r->tok_s.spread);
-                if (smol_model_plan(b->model)->n_pool &&
-                    !smol_model_plan(b->model)->experts_resident)
-                    printf("   %.1f misses, %.2f MB, %.1f ms waited a token", r->misses,
-                           r->bytes * 1e-6, r->wait * 1e3);
+                print_cost(smol_model_plan(b->model), r);
                 putchar('\n');
                 fflush(stdout);
             }

@@ -87,6 +87,10 @@ static void print_status(const struct sm_chat *c, const smol_stats *a, const smo
         fprintf(stderr, ", hits %.0f %%, waited %.1f s",
                 100.0 * (double)(uses - misses) / (double)uses,
                 b->demand_wait_seconds - a->demand_wait_seconds);
+    else if (b->streamed_bytes > a->streamed_bytes)
+        fprintf(stderr, ", streamed %.1f MB, waited %.1f s",
+                (double)(b->streamed_bytes - a->streamed_bytes) * 1e-6,
+                b->demand_wait_seconds - a->demand_wait_seconds);
     fprintf(stderr, ", context %zu of %u%s]%s\n", smol_session_length(c->session),
             smol_model_plan(c->model)->ctx, ends[out->reason], sm_chat_plain(c));
 }
@@ -245,6 +249,7 @@ bool sm_chat_answer(struct sm_chat *c)
         w.broken = true;
         w.error = errno;
     }
+    (void)sm_trace_good(c->o);
     bool answered = st == SMOL_OK && !w.broken;
     if (answered) {
         c->n_answers++;

@@ -2,6 +2,7 @@
 /* The commands inside a chat. */
 #include "talk.h"
 #include "lib/command.h"
+#include "lib/stats_text.h"
 #include "lib/terminal.h"
 
 #include <stdio.h>
@@ -86,21 +87,23 @@ static void word_stats(struct sm_chat *c, const char *arg)
     smol_model_stats(c->model, &s);
     printf("%s%s, %zu messages, context %zu of %u tokens\n", sm_chat_dim(c), p->arch, c->talk.n,
            smol_session_length(c->session), p->ctx);
-    printf("read %llu tokens at %.1f/s, wrote %llu at %.1f/s (predicted %.1f)\n",
+    printf("read %llu tokens at %.1f/s, wrote %llu at %.1f/s",
            (unsigned long long)s.tokens_prompt,
            s.seconds_prompt > 0 ? (double)s.tokens_prompt / s.seconds_prompt : 0.0,
            (unsigned long long)s.tokens_generated,
-           s.seconds_decode > 0 ? (double)s.tokens_generated / s.seconds_decode : 0.0,
-           s.predicted_tok_s);
-    printf("memory %.1f of %.1f MiB", (double)s.peak_rss_bytes / 1048576.0,
+           s.seconds_decode > 0 ? (double)s.tokens_generated / s.seconds_decode : 0.0);
+    (void)sm_print_prediction(stdout, &s);
+    printf("\nmemory %.1f of %.1f MiB", (double)s.peak_rss_bytes / 1048576.0,
            (double)s.budget_bytes / 1048576.0);
     if (s.expert_uses)
         printf("; experts: %u of %u a layer in memory, %.1f %% of uses missed, waited %.2f s",
                s.pool_slots_per_layer, p->n_expert,
-               100.0 * (double)s.expert_misses / (double)s.expert_uses, s.demand_wait_seconds);
-    if (s.draft_proposed)
-        printf("\ndrafts: %llu of %llu tokens were right", (unsigned long long)s.draft_accepted,
-               (unsigned long long)s.draft_proposed);
+               100.0 * (double)s.expert_misses / (double)s.expert_uses,
+               s.demand_wait_seconds - s.stream_wait_seconds);
+    if (s.streamed_bytes) putchar('\n');
+    (void)sm_print_streamed(stdout, &s);
+    if (s.draft_proposed) putchar('\n');
+    (void)sm_print_drafts(stdout, &s, false);
     for (unsigned i = 0; i < s.n_loss_levers; i++) printf("\nlossy: %s", s.loss_levers[i]);
     printf("\nseed of the next answer %u%s\n", c->seed + c->n_answers, sm_chat_plain(c));
 }

@@ -28,7 +28,8 @@ int sm_cmd_pack(const struct sm_options *o, int argc, char **argv)
     if (st != SMOL_OK) return sm_report(&err);
     if (o->quiet) return SM_EXIT_DONE;
     if (!r.out_bytes) {
-        fprintf(stderr, "smol: %s was complete; what was left of its source is removed\n", argv[1]);
+        fprintf(stderr, "smol: %s was complete; %s\n", argv[1],
+                r.left_alone ? "nothing was left to do" : "what was left of its source is removed");
         return SM_EXIT_DONE;
     }
     fprintf(stderr, "smol: packed %.1f MiB into %.1f MiB%s", mib(r.source_bytes), mib(r.out_bytes),

@@ -4,18 +4,58 @@
 #include "lib/json.h"
 #include "lib/model_args.h"
 
+#include <math.h>
 #include <stdio.h>
 
-static void print_text(const smol_plan *p, const char *path)
+static const char *const draft_names[] = {"off", "lookup", "mtp", "auto"};
+
+static void print_experts(const smol_plan *p)
+{
+    printf(", %u of them with %u experts of %.2f", p->n_pool, p->n_expert,
+           (double)p->expert_bytes / 1048576.0);
+    if (p->expert_bytes_most > p->expert_bytes)
+        printf(" to %.2f", (double)p->expert_bytes_most / 1048576.0);
+    printf(" MiB, %u used per token", p->n_used);
+}
+
+static void print_streaming(const smol_plan *p)
+{
+    if (!p->streamed_bytes) return;
+    printf("streamed   %.2f MB a token", (double)p->streamed_bytes * 1e-6);
+    if (p->predicted_overlap >= 0)
+        printf(", %.0f %% of the reading behind computing", 100 * p->predicted_overlap);
+    putchar('\n');
+}
+
+/* What drafts bring depends on the text: no header says it. */
+static void print_drafts(const smol_plan *p, int asked)
+{
+    if (p->draft != SMOL_DRAFT_OFF)
+        printf("drafts     %s, up to %u tokens at once, %.1f MiB; what they bring is measured "
+               "while running\n",
+               draft_names[p->draft], p->draft_most, (double)p->draft_bytes / 1048576.0);
+    else if (asked != SM_OPT_DRAFT_OFF)
+        printf("drafts     none: they would take memory from the experts\n");
+}
+
+static void print_prediction(const smol_plan *p)
+{
+    printf("predicted  %.1f tokens/s%s", p->predicted_tok_s,
+           p->draft_most ? " without drafts" : "");
+    if (p->n_pool && !p->experts_resident)
+        printf(" (%.0f %% of expert uses read from flash)", p->predicted_miss * 100);
+    putchar('\n');
+}
+
+static void print_text(const struct sm_options *o, const smol_plan *p, const char *path)
 {
     printf("%s: %s, %u layers", path, p->arch, p->n_layer);
     if (p->n_pool)
-        printf(", %u of them with %u experts of %.2f MiB, %u used per token", p->n_pool,
-               p->n_expert, (double)p->expert_bytes / 1048576.0, p->n_used);
+        print_experts(p);
     printf("\n\n");
     for (unsigned i = 0; i < p->n_items; i++)
-        printf("  %-28s %9.1f MiB\n", p->items[i].what, (double)p->items[i].bytes / 1048576.0);
-    printf("  %-28s %9.1f MiB of %.1f\n\n", "together", (double)p->total_bytes / 1048576.0,
+        printf("  %-31s %9.1f MiB\n", p->items[i].what, (double)p->items[i].bytes / 1048576.0);
+    printf("  %-31s %9.1f MiB of %.1f\n\n", "together", (double)p->total_bytes / 1048576.0,
            (double)p->budget_bytes / 1048576.0);
     printf("context    %u of %u tokens, %.1f KiB each\n", p->ctx, p->ctx_model,
            (double)p->kv_bytes_per_token / 1024.0);
@@ -25,10 +65,11 @@ static void print_text(const smol_plan *p, const char *path)
     else if (p->n_pool)
         printf("experts    %u of %u per layer in memory, the rest read on demand\n", p->slots,
                p->n_expert);
+    print_streaming(p);
+    print_drafts(p, o->draft);
     printf("threads    %u compute, %u read\n", p->threads, p->readers);
     if (p->predicted_tok_s > 0)
-        printf("predicted  %.1f tokens/s (%.0f %% of expert uses read from flash)\n",
-               p->predicted_tok_s, p->predicted_miss * 100);
+        print_prediction(p);
     printf("smallest   %.1f MiB would do\n", (double)p->needed_bytes / 1048576.0 + 0.05); /* up */
     if (p->note[0]) printf("note       %s\n", p->note);
 }
@@ -45,6 +86,7 @@ static bool print_json(const smol_plan *p, const char *path)
     sm_json_uint(&j, "experts", p->n_expert);
     sm_json_uint(&j, "experts_used", p->n_used);
     sm_json_uint(&j, "expert_bytes", p->expert_bytes);
+    sm_json_uint(&j, "expert_bytes_most", p->expert_bytes_most);
     sm_json_uint(&j, "pool_slots_per_layer", p->slots);
     sm_json_bool(&j, "experts_resident", p->experts_resident);
     sm_json_uint(&j, "ctx", p->ctx);
@@ -58,6 +100,14 @@ static bool print_json(const smol_plan *p, const char *path)
     sm_json_uint(&j, "needed_bytes", p->needed_bytes);
     sm_json_num(&j, "predicted_tok_s", p->predicted_tok_s);
     sm_json_num(&j, "predicted_miss", p->predicted_miss);
+    sm_json_uint(&j, "streamed_bytes_per_token", p->streamed_bytes);
+    sm_json_num(&j, "predicted_overlap",
+                p->predicted_overlap >= 0 ? p->predicted_overlap : (double)NAN);
+    sm_json_open(&j, "drafts", '{');
+    sm_json_str(&j, "kind", draft_names[p->draft]);
+    sm_json_uint(&j, "most", p->draft_most);
+    sm_json_uint(&j, "memory_bytes", p->draft_bytes);
+    sm_json_close(&j);
     sm_json_open(&j, "memory", '{');
     for (unsigned i = 0; i < p->n_items; i++)
         sm_json_uint(&j, p->items[i].what, p->items[i].bytes);
@@ -77,7 +127,7 @@ int sm_cmd_plan(const struct sm_options *o, int argc, char **argv)
     sm_model_learns(o, argv[0], &params);
     params.progress = NULL;
     if (smol_plan_file(argv[0], &params, &plan, &err) != SMOL_OK) return sm_report(&err);
-    if (!o->json) print_text(&plan, argv[0]);
+    if (!o->json) print_text(o, &plan, argv[0]);
     else if (!print_json(&plan, argv[0]))
         return sm_output_failed("the plan");
     return SM_EXIT_DONE;

@@ -5,6 +5,7 @@
 #include "lib/model_args.h"
 #include "lib/progress.h"
 #include "lib/sampling_args.h"
+#include "lib/stats_text.h"
 #include "lib/terminal.h"
 
 #include <errno.h>
@@ -107,25 +108,24 @@ static void print_summary(const struct sm_options *o, const smol_model *m, const
     static const char *const reasons[] = {"ended", "stopped at a stop string", "reached the limit",
                                           "filled the context", "interrupted"};
     smol_stats s;
+    const bool drafts = smol_model_plan(m)->draft != SMOL_DRAFT_OFF;
     if (o->quiet) return;
     smol_model_stats(m, &s);
     fprintf(stderr, "\nsmol: prompt %llu tokens in %.2f s; answer %llu tokens at %.1f/s",
             (unsigned long long)s.tokens_prompt, s.seconds_prompt,
             (unsigned long long)out->n_tokens,
             s.seconds_decode > 0 ? (double)s.tokens_generated / s.seconds_decode : 0.0);
-    if (s.predicted_tok_s > 0 && s.tokens_generated && s.seconds_decode > 0) {
-        const double real = (double)s.tokens_generated / s.seconds_decode;
-        fprintf(stderr, " (predicted %.1f, %+.0f %%)", s.predicted_tok_s,
-                100 * (s.predicted_tok_s / real - 1));
-    }
+    (void)sm_print_prediction(stderr, &s);
     fprintf(stderr, ", %s", reasons[out->reason]);
     fprintf(stderr, "\nsmol: memory %.1f of %.1f MiB", (double)s.peak_rss_bytes / 1048576.0,
             (double)s.budget_bytes / 1048576.0);
-    if (s.expert_misses)
-        fprintf(stderr, "; experts: %.1f %% of uses missed, %.1f MB read, waited %.2f s",
-                100.0 * (double)s.expert_misses / (double)s.expert_uses,
-                (double)s.bytes_read * 1e-6, s.demand_wait_seconds);
+    if (s.expert_misses) fputs("; ", stderr);
+    (void)sm_print_experts(stderr, &s);
     if (o->seed < 0 && o->temp > 0) fprintf(stderr, "; seed %u", seed);
+    if (s.streamed_bytes) fputs("\nsmol: ", stderr);
+    (void)sm_print_streamed(stderr, &s);
+    if (s.draft_proposed || drafts) fputs("\nsmol: ", stderr);
+    (void)sm_print_drafts(stderr, &s, drafts);
     if (s.prefetch_issued)
         fprintf(stderr,
                 "\nsmol: looked ahead: %llu experts read early, %llu of them used, %.1f MB for "
@@ -193,7 +193,7 @@ int sm_cmd_run(const struct sm_options *o, int argc, char **argv)
     if (st == SMOL_OK) {
         sm_model_notes(o, m);
         st = answer(o, m, text, n, &printer, &out, &seed, &err);
-        if ((st == SMOL_OK || st == SMOL_NOMEM) && !printer.broken && out.n_tokens)
+        if (!printer.broken && out.n_tokens) /* what is said next has a line of its own */
             (void)print_text(&printer, "\n", 1);
     }
     sm_progress_clear();

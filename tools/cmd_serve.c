@@ -58,6 +58,7 @@ int sm_cmd_serve(const struct sm_options *o, int argc, char **argv)
     options = o;
     (void)signal(SIGPIPE, SIG_IGN);
     name_of(argv[0], name, sizeof name);
+    sm_trace_at_once();
     sm_model_params(o, &c.params);
     sm_model_learns(o, argv[0], &c.params);
     sm_sampling_args(o, &c.defaults.sampling);

@@ -12,6 +12,7 @@
 #include "store/shares.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -181,23 +182,30 @@ static void print_shared(const struct simulation *s)
     }
 }
 
-static void json_result(struct sm_json *j, const char *name, const struct sm_replay_result *r)
+/* Nothing to be shared out: null. */
+static double share_if_any(uint64_t a, uint64_t b) { return b ? share(a, b) : (double)NAN; }
+
+static void json_result(struct sm_json *j, unsigned line, const struct sm_replay_result *r)
 {
+    const char *name = names[line];
     sm_json_open(j, name, '{');
     sm_json_uint(j, "uses", r->uses);
     sm_json_uint(j, "misses", r->misses);
     sm_json_uint(j, "dropped", r->dropped);
-    sm_json_open(j, "foreseen", '[');
-    for (unsigned a = 0; a < SM_TRACE_AHEAD; a++)
-        sm_json_num(j, NULL, share(r->foreseen[a], r->predictable[a]));
-    sm_json_close(j);
-    sm_json_num(j, "recalled", share(r->recalled_right[0] + r->recalled_right[1], r->misses));
-    sm_json_num(j, "recalled_twice_right", share(r->recalled_right[1], r->recalled[1]));
-    sm_json_num(j, "recalled_once_right", share(r->recalled_right[0], r->recalled[0]));
-    sm_json_open(j, "reads_per_foreseen", '[');
-    for (unsigned a = 0; a < SM_TRACE_AHEAD; a++)
-        sm_json_num(j, NULL, share(r->asked[a], r->foreseen[a]));
-    sm_json_close(j);
+    if (line) { /* Belady foresees everything, and no router for it */
+        sm_json_open(j, "foreseen", '[');
+        for (unsigned a = 0; a < SM_TRACE_AHEAD; a++)
+            sm_json_num(j, NULL, share_if_any(r->foreseen[a], r->predictable[a]));
+        sm_json_close(j);
+        sm_json_open(j, "reads_per_foreseen", '[');
+        for (unsigned a = 0; a < SM_TRACE_AHEAD; a++)
+            sm_json_num(j, NULL, share_if_any(r->asked[a], r->foreseen[a]));
+        sm_json_close(j);
+        sm_json_num(j, "recalled",
+                    share_if_any(r->recalled_right[0] + r->recalled_right[1], r->misses));
+        sm_json_num(j, "recalled_twice_right", share_if_any(r->recalled_right[1], r->recalled[1]));
+        sm_json_num(j, "recalled_once_right", share_if_any(r->recalled_right[0], r->recalled[0]));
+    }
     sm_json_close(j);
 }
 
@@ -214,10 +222,10 @@ static bool print_json(const struct simulation *s)
     for (unsigned i = 0; i < s->n_sizes; i++) {
         sm_json_open(&j, NULL, '{');
         sm_json_uint(&j, "slots", s->size[i]);
-        for (unsigned p = 0; p < N_LINES; p++) json_result(&j, names[p], &s->result[i][p]);
+        for (unsigned p = 0; p < N_LINES; p++) json_result(&j, p, &s->result[i][p]);
         if (sm_lever_on(&s->lever)) {
             sm_json_open(&j, "lever", '{');
-            for (unsigned p = 1; p < N_LINES; p++) json_result(&j, names[p], &s->levered[i][p]);
+            for (unsigned p = 1; p < N_LINES; p++) json_result(&j, p, &s->levered[i][p]);
             sm_json_close(&j);
         }
         if (s->learned) {
@@ -226,7 +234,7 @@ static bool print_json(const struct simulation *s)
             for (uint32_t l = 0; l < s->d.shape.n_layers; l++)
                 sm_json_uint(&j, NULL, s->slots[i * s->d.shape.n_layers + l]);
             sm_json_close(&j);
-            for (unsigned p = 0; p < N_LINES; p++) json_result(&j, names[p], &s->shared[i][p]);
+            for (unsigned p = 0; p < N_LINES; p++) json_result(&j, p, &s->shared[i][p]);
             sm_json_close(&j);
         }
         sm_json_close(&j);
@@ -290,7 +298,22 @@ static int simulate(struct simulation *s, const struct sm_options *o)
         if (sm_lever_on(&s->lever)) print_levers(s);
         if (s->learned) print_shared(s);
     }
+    if (fflush(stdout) != 0) return sm_output_failed("the result"); /* before what may be said */
     return o->svg ? draw(s, o->svg) : SM_EXIT_DONE;
+}
+
+/* The run was killed, or its disk full: what is there is replayed, and that it is not all. */
+static void note_cut(const struct sm_trace_data *d, const char *path)
+{
+    bool even = true;
+    for (uint32_t l = 0; l < d->shape.n_layers; l++) even = even && d->layer[l].n == d->n_tokens;
+    if (d->cut_at)
+        fprintf(stderr, "smol: note: %s ends inside a record, at byte %llu; it is replayed up to "
+                        "there\n",
+                path, (unsigned long long)d->cut_at);
+    else if (!even)
+        fprintf(stderr, "smol: note: %s ends inside a token: some layers have fewer than others\n",
+                path);
 }
 
 int sm_cmd_simulate(const struct sm_options *o, int argc, char **argv)
@@ -307,6 +330,7 @@ int sm_cmd_simulate(const struct sm_options *o, int argc, char **argv)
         st = sm_input_read(argv[0], TRACE_MAX_BYTES, &bytes, &n, &err);
     if (st == SMOL_OK) st = sm_trace_read(&s->d, (const uint8_t *)bytes, n, &err);
     free(bytes);
+    if (st == SMOL_OK && !o->quiet) note_cut(&s->d, argv[0]);
     const int code = st == SMOL_OK ? simulate(s, o) : sm_report(&err);
     sm_trace_free(&s->d);
     free(s->slots);

@@ -132,8 +132,14 @@ typedef struct {
     bool experts_resident;
     uint64_t budget_bytes, total_bytes, needed_bytes; /* needed: by the smallest workable plan */
     uint64_t kv_bytes_per_token;
-    uint64_t expert_bytes;            /* of one expert in the file */
-    double predicted_tok_s;           /* 0: unknown */
+    uint64_t expert_bytes, expert_bytes_most; /* of one expert in the file: smallest, largest */
+    uint64_t streamed_bytes;          /* dense weights that do not fit, read for every token */
+    /* share of the time of reading them that computing goes on; < 0: nothing is streamed */
+    double predicted_overlap;
+    smol_draft draft;                 /* in use: AUTO may find that they cost too much memory */
+    unsigned draft_most;              /* tokens drafted at once, at most */
+    uint64_t draft_bytes;             /* of total_bytes, what drafts need */
+    double predicted_tok_s;           /* without drafts; 0: unknown */
     double predicted_miss;
     unsigned n_items;
     struct { const char *what; uint64_t bytes; } items[SMOL_PLAN_ITEMS]; /* sums to total_bytes */
@@ -393,7 +399,12 @@ typedef struct {
     uint64_t expert_uses, expert_misses;
     uint64_t expert_misses_ready; /* misses whose expert was there when its layer asked */
     uint64_t expert_misses_late;  /* misses that compute had to wait for */
-    double flash_busy_seconds;    /* a read of an expert was under way */
+    double flash_busy_seconds;    /* a read was under way, after loading */
+    uint64_t expert_bytes_read;   /* of bytes_read, which counts whole pages */
+    /* Dense weights that do not fit: what was read of them, and for each token generated; the share
+     * of the time of reading them that compute did not wait for them, < 0: nothing was streamed. */
+    uint64_t streamed_bytes;
+    double streamed_bytes_per_token, stream_wait_seconds, stream_overlap;
     uint64_t expert_dropped;    /* left out by route_drop; not among the uses */
     uint64_t prefetch_issued, prefetch_used, prefetch_wasted_bytes; /* experts, experts, bytes */
     uint64_t given_back_bytes;  /* of expert pools, because the system ran short of memory */
@@ -401,9 +412,9 @@ typedef struct {
     bool direct;             /* all files are read past the page cache */
     const char *file_system; /* its name when it serves such reads badly ("FUSE"), else NULL */
     const char *kernel_level;
-    double predicted_tok_s;
+    double predicted_tok_s;  /* without drafts */
     uint64_t draft_proposed, draft_accepted; /* tokens */
-    double draft_gain;       /* speed against plain steps; 0: unknown */
+    double draft_gain;       /* speed against plain steps; 0: too few of one or the other */
     unsigned n_loss_levers;
     const char *loss_levers[8];
 } smol_stats;

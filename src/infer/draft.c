@@ -7,7 +7,12 @@
 #define WORTH 1.03          /* a draft must promise this much, or auto takes a plain step */
 #define FIRST_PLAIN 4u      /* auto begins with this many plain steps, to know what they cost */
 #define REMEASURE_FIRST 4u  /* auto takes a plain step after this many passes with drafts, then */
-#define REMEASURE 64u       /* after twice as many each time, up to these */
+#define REMEASURE 64u       /* after twice as many each time, up to these; the others take one */
+#define REMEASURE_STEP 4u   /* for the gain alone: after four times as many each time */
+#define COLD_PASSES 2u      /* of a run: no measure of a plain step */
+#define GAIN_PLAIN 2u       /* plain steps and passes with drafts, before a gain is told */
+#define GAIN_PASSES 4u
+#define UNUSUAL 2.0         /* times the median: so much of a time counts */
 #define TRIAL_SHARE 0.015   /* of the time: what trials that lose may cost */
 #define PAUSE_MIN 16u
 #define PAUSE_MAX 256u
@@ -104,8 +109,9 @@ struct sm_draft_choice sm_draft_choose(struct sm_draft *d, const struct sm_draft
     const bool free_choice = d->mode == SM_DRAFT_AUTO && !o->n_oracle;
     if (d->mode == SM_DRAFT_OFF && !o->n_oracle) return none;
     if (free_choice && d->n_plain < FIRST_PLAIN) return none;
-    if (free_choice && d->since_plain >= d->remeasure) {
-        d->remeasure = d->remeasure * 2 < REMEASURE ? d->remeasure * 2 : REMEASURE;
+    if (!o->n_oracle && d->since_plain >= d->remeasure) {
+        const uint32_t next = d->remeasure * (free_choice ? 2 : REMEASURE_STEP);
+        d->remeasure = next < REMEASURE ? next : REMEASURE;
         return none;
     }
     struct best b = best_of(d, o);
@@ -127,20 +133,90 @@ struct sm_draft_choice sm_draft_choose(struct sm_draft *d, const struct sm_draft
     return b.c;
 }
 
+/* ---- the gain -------------------------------------------------------------------------------- */
+
+static void put(struct sm_draft_times *t, double ns) { t->ns[t->n++ % SM_DRAFT_TIMES] = ns; }
+
+static double median(const struct sm_draft_times *t)
+{
+    double v[SM_DRAFT_TIMES];
+    const uint32_t n = t->n < SM_DRAFT_TIMES ? t->n : SM_DRAFT_TIMES;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t k = i;
+        for (; k && v[k - 1] > t->ns[i]; k--) v[k] = v[k - 1];
+        v[k] = t->ns[i];
+    }
+    return n ? v[(n - 1) / 2] : 0;
+}
+
+/* A time beside others of its kind: no more than is usual. */
+static double usual(const struct sm_draft_times *t, double ns)
+{
+    const double most = UNUSUAL * median(t);
+    return ns < most ? ns : most;
+}
+
+static double mean(const struct sm_draft_times *t)
+{
+    const uint32_t n = t->n < SM_DRAFT_TIMES ? t->n : SM_DRAFT_TIMES;
+    const double most = UNUSUAL * median(t);
+    double sum = 0;
+    for (uint32_t i = 0; i < n; i++) sum += t->ns[i] < most ? t->ns[i] : most;
+    return n ? sum / n : 0;
+}
+
+/* A plain step is one either way: what the machine makes of it is no matter of drafts. */
+static void gain_timed(struct sm_draft_gain *g, uint32_t n_tok, double ns)
+{
+    const double guess_ns = g->guess_ns;
+    struct sm_draft_times *t = &g->pass[n_tok];
+    const bool known = g->plain.n >= GAIN_PLAIN;
+    g->guess_ns = 0;
+    g->counted = false;
+    if (n_tok == 1) {
+        if (g->n_passes++ >= COLD_PASSES) {
+            put(&g->plain, ns);
+            g->plain_ns = mean(&g->plain);
+        }
+        if (!known) return;
+        g->with_ns += g->plain_ns + guess_ns;
+        g->without_ns += g->plain_ns;
+        return;
+    }
+    g->n_passes++;
+    put(t, ns);
+    if (!known || t->n == 1) return;
+    g->with_ns += usual(t, ns) + guess_ns;
+    g->without_ns += g->plain_ns;
+    g->counted = true;
+    g->n_counted++;
+}
+
+void sm_draft_again(struct sm_draft *d)
+{
+    const struct sm_draft_times plain = d->gain.plain;
+    sm_draft_init(d, d->mode, d->have_next);
+    d->gain.plain = plain;
+    d->gain.plain_ns = mean(&plain);
+}
+
+/* ---- what was observed ----------------------------------------------------------------------- */
+
 void sm_draft_timed(struct sm_draft *d, uint32_t n_tok, double ns)
 {
     d->since_plain = n_tok == 1 ? 0 : d->since_plain + 1;
     d->n_plain += n_tok == 1;
     d->n_passes[n_tok]++;
     d->pass_ns[n_tok] = blend(d, d->pass_ns[n_tok], ns, d->n_passes[n_tok]);
-    d->busy_ns += ns;
-    d->tokens++;
+    gain_timed(&d->gain, n_tok, ns);
 }
 
 void sm_draft_timed_next(struct sm_draft *d, uint32_t n, double ns)
 {
-    if (n) d->next_ns = blend(d, d->next_ns, ns / n, 0);
-    d->busy_ns += ns;
+    if (!n) return;
+    d->next_ns = blend(d, d->next_ns, ns / n, 0);
+    put(&d->gain.next, ns / n);
+    d->gain.guess_ns += n * usual(&d->gain.next, ns / n);
 }
 
 void sm_draft_result(struct sm_draft *d, struct sm_draft_choice c, uint32_t n_right, bool ended)
@@ -148,15 +224,17 @@ void sm_draft_result(struct sm_draft *d, struct sm_draft_choice c, uint32_t n_ri
     float *right = d->right[c.source];
     d->proposed += c.n;
     d->accepted += n_right;
-    d->tokens += n_right;
+    if (d->gain.counted) d->gain.without_ns += n_right * d->gain.plain_ns;
+    d->gain.counted = false;
     for (uint32_t i = 0; i < n_right; i++) right[i] += (float)BLEND * (1 - right[i]);
     if (n_right < c.n && !ended) right[n_right] *= 1 - (float)BLEND;
 }
 
 double sm_draft_gain(const struct sm_draft *d)
 {
-    if (d->busy_ns <= 0 || d->pass_ns[1] <= 0) return 0;
-    return (double)d->tokens * d->pass_ns[1] / d->busy_ns;
+    const struct sm_draft_gain *g = &d->gain;
+    if (g->plain.n < GAIN_PLAIN || g->n_counted < GAIN_PASSES || g->with_ns <= 0) return 0;
+    return g->without_ns / g->with_ns;
 }
 
 uint32_t sm_draft_lookup(const int32_t *tokens, uint32_t n, uint32_t *at)

@@ -21,6 +21,24 @@ enum sm_draft_source {
     SM_FROM_COUNT
 };
 
+#define SM_DRAFT_TIMES 16u
+/* The last few times of something. */
+struct sm_draft_times { double ns[SM_DRAFT_TIMES]; uint32_t n; };
+
+/* What drafts gain: the passes that were counted, and what their tokens would have taken in plain
+ * steps. Counted are those with a plain step and a pass of their length measured before them, each
+ * time at most twice the usual one: neither what is cold nor what the machine did meanwhile is a
+ * gain or a loss of drafts. */
+struct sm_draft_gain {
+    struct sm_draft_times plain, next, pass[SM_DRAFT_MAX + 2];
+    double plain_ns;       /* the mean of `plain`, none more than twice the usual; 0: unknown */
+    double with_ns, without_ns;
+    double guess_ns;       /* of guesses whose pass has not been timed yet */
+    uint32_t n_passes;     /* of all kinds so far */
+    uint32_t n_counted;    /* passes with drafts */
+    bool counted;          /* the last pass is */
+};
+
 struct sm_draft {
     enum sm_draft_mode mode;
     bool have_next;
@@ -33,11 +51,11 @@ struct sm_draft {
     uint32_t rest, pause;  /* auto: plain steps until the next trial; length of that pause */
     bool trial;            /* the last choice was one */
     uint32_t since_plain;  /* passes since the last plain one */
-    uint32_t remeasure;    /* auto: passes with drafts before the next plain one */
+    uint32_t remeasure;    /* passes with drafts before the next plain one */
     uint64_t n_plain;
     /* statistics */
-    uint64_t proposed, accepted, tokens;
-    double busy_ns;        /* of all passes and drafts */
+    uint64_t proposed, accepted;
+    struct sm_draft_gain gain;
 };
 
 void sm_draft_init(struct sm_draft *d, enum sm_draft_mode mode, bool have_next);
@@ -62,7 +80,10 @@ void sm_draft_timed_next(struct sm_draft *d, uint32_t n, double ns);
 /* Of a choice the first n_right tokens were right; the one behind them was seen to be wrong unless
  * the answer ended there. */
 void sm_draft_result(struct sm_draft *d, struct sm_draft_choice c, uint32_t n_right, bool ended);
-/* Tokens a second against what plain steps would have given; 0: unknown. */
+/* Begin anew, but what plain steps take is known: after the silent answer of the oracle. */
+void sm_draft_again(struct sm_draft *d);
+/* Tokens a second against what plain steps would have given; 0: unknown, as too few of one or the
+ * other were taken. */
 double sm_draft_gain(const struct sm_draft *d);
 
 /* The longest earlier match (up to 16 tokens, the latest of equals) of the end of tokens[0 .. n-1]:

@@ -281,18 +281,60 @@ void sm_engine_keep(struct sm_engine *e, uint32_t n)
     if (e->recur_bytes) sm_model_keep(e->model, &e->graph, e->state, n);
 }
 
+/* to += a - b, of what grows while tokens are computed. */
+static void add_difference(struct sm_store_stats *to, const struct sm_store_stats *a,
+                           const struct sm_store_stats *b)
+{
+    to->expert_uses += a->expert_uses - b->expert_uses;
+    to->expert_misses += a->expert_misses - b->expert_misses;
+    to->misses_ready += a->misses_ready - b->misses_ready;
+    to->misses_late += a->misses_late - b->misses_late;
+    to->bytes_read += a->bytes_read - b->bytes_read;
+    to->expert_bytes += a->expert_bytes - b->expert_bytes;
+    to->stream_bytes += a->stream_bytes - b->stream_bytes;
+    to->demand_wait_ns += a->demand_wait_ns - b->demand_wait_ns;
+    to->stream_wait_ns += a->stream_wait_ns - b->stream_wait_ns;
+    to->n_expert_reads += a->n_expert_reads - b->n_expert_reads;
+    to->prefetch_issued += a->prefetch_issued - b->prefetch_issued;
+    to->prefetch_used += a->prefetch_used - b->prefetch_used;
+    to->prefetch_wasted_bytes += a->prefetch_wasted_bytes - b->prefetch_wasted_bytes;
+    to->flash_busy_ns += a->flash_busy_ns - b->flash_busy_ns;
+    to->stream_busy_ns += a->stream_busy_ns - b->stream_busy_ns;
+}
+
+void sm_engine_leave_out(struct sm_engine *e, const struct sm_store_stats *before)
+{
+    struct sm_store_stats now;
+    sm_store_stats(e->store, &now);
+    add_difference(&e->silent, &now, before);
+}
+
+static double overlap_of(const struct sm_store_stats *s)
+{
+    if (!s->stream_bytes || !s->stream_busy_ns) return -1;
+    const double waited = (double)s->stream_wait_ns / (double)s->stream_busy_ns;
+    return waited < 1 ? 1 - waited : 0; /* waiting begins before the read and ends after it */
+}
+
 void sm_engine_stats(const struct sm_engine *e, smol_stats *out)
 {
+    static const struct sm_store_stats none;
     struct sm_store_stats s;
     struct sm_memory mem;
     sm_store_stats(e->store, &s);
+    add_difference(&s, &none, &e->silent);
     sm_memory_probe(&mem);
     *out = (smol_stats){
         .tokens_prompt = e->n_prompt, .tokens_generated = e->n_generated,
         .seconds_load = (double)e->ns_load * 1e-9, .seconds_prompt = (double)e->ns_prompt * 1e-9,
         .seconds_decode = (double)e->ns_decode * 1e-9, .peak_rss_bytes = mem.peak_rss_bytes,
         .budget_bytes = e->plan.budget_bytes, .resident_bytes = e->plan.resident_bytes,
-        .bytes_read = s.bytes_read, .load_bytes_read = s.load_bytes_read,
+        .bytes_read = s.bytes_read, .expert_bytes_read = s.expert_bytes,
+        .streamed_bytes = s.stream_bytes, .stream_overlap = overlap_of(&s),
+        .stream_wait_seconds = (double)s.stream_wait_ns * 1e-9,
+        .streamed_bytes_per_token =
+            e->n_generated ? (double)e->decode_streamed_bytes / (double)e->n_generated : 0,
+        .load_bytes_read = s.load_bytes_read,
         .pool_slots_per_layer = e->plan.n_slots, .expert_uses = s.expert_uses,
         .expert_misses = s.expert_misses, .expert_misses_ready = s.misses_ready,
         .expert_misses_late = s.misses_late,

@@ -69,6 +69,8 @@ struct sm_engine {
 
     /* statistics */
     uint64_t n_prompt, n_generated, ns_load, ns_prompt, ns_decode;
+    uint64_t decode_streamed_bytes; /* for the tokens generated */
+    struct sm_store_stats silent;   /* of the oracle's silent answers: in no figure */
 };
 
 /* Open `path`; everything is released by sm_engine_close also after a failure. */
@@ -93,6 +95,8 @@ void sm_engine_keep(struct sm_engine *e, uint32_t n);
 /* See smol_model_learn. */
 SM_NODISCARD smol_status sm_engine_learn(const struct sm_engine *e, const char *path,
                                          smol_error *err);
+/* What the store counted since `before` was for an answer that nobody sees. */
+void sm_engine_leave_out(struct sm_engine *e, const struct sm_store_stats *before);
 /* See smol_stats. */
 void sm_engine_stats(const struct sm_engine *e, smol_stats *out);
 

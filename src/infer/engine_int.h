@@ -2,6 +2,7 @@
 /* Inside the engine: what its files share while a model is opened. One thread.
  *   engine.c         header, memory, weights; steps
  *   engine_plan.c    what everything needs, the plan, the prediction
+ *   engine_drafts.c  what drafts cost
  *   engine_learn.c   experts that earlier runs used
  *   engine_levers.c  levers that change the answer, and the trace of routing */
 #ifndef SM_ENGINE_INT_H
@@ -33,6 +34,12 @@ uint64_t sm_engine_scratch_bytes(void *arg, uint32_t chunk);
 /* Lay out what belongs to the session: states and caches of all layers, and ctx tokens; only counts
  * while a->base is NULL. */
 void sm_engine_session_layout(struct sm_engine *e, struct sm_arena *a, uint32_t ctx);
+
+/* ---- engine_drafts.c ------------------------------------------------------------------------- */
+
+/* Bytes of e->plan that it would not have without drafts; logit_rows: rows of logits without
+ * them. */
+uint64_t sm_engine_draft_bytes(struct sm_engine *e, uint32_t logit_rows);
 
 /* ---- engine_learn.c -------------------------------------------------------------------------- */
 

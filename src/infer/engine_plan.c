@@ -196,8 +196,29 @@ static smol_status stream_dense(struct sm_engine *e, const smol_params *p, smol_
     return st;
 }
 
+/* Streamed weights of a token, and the share of their reading that computing goes on behind. */
+static void fill_streaming(const struct sm_engine *e, struct speeds speeds, smol_plan *o)
+{
+    const double read_us = speeds.flash_mb_s > 0
+                               ? (double)e->plan.stream_bytes / speeds.flash_mb_s : 0;
+    o->streamed_bytes = e->plan.stream_bytes;
+    o->predicted_overlap = -1;
+    if (read_us > 0 && speeds.step_us > 0)
+        o->predicted_overlap = speeds.step_us < read_us ? speeds.step_us / read_us : 1;
+}
+
+/* Of the experts of one layer, in the file. */
+static void fill_expert_bytes(const struct sm_engine *e, smol_plan *o)
+{
+    for (uint32_t i = 0; i < sm_store_n_pools(e->store); i++) {
+        const uint64_t bytes = sm_store_pool(e->store, i)->expert_file_bytes;
+        if (!i || bytes < o->expert_bytes) o->expert_bytes = bytes;
+        if (bytes > o->expert_bytes_most) o->expert_bytes_most = bytes;
+    }
+}
+
 /* The plan as the public header shows it. */
-static void fill_info(struct sm_engine *e)
+static void fill_info(struct sm_engine *e, const smol_params *params, struct speeds speeds)
 {
     const struct sm_plan *p = &e->plan;
     const struct sm_hparams *hp = &e->model->hp;
@@ -211,13 +232,17 @@ static void fill_info(struct sm_engine *e)
                      .experts_resident = p->experts_resident, .budget_bytes = p->budget_bytes,
                      .total_bytes = p->total_bytes, .needed_bytes = e->needed_bytes,
                      .kv_bytes_per_token = sm_model_kv_bytes(e->model, e->kv_type),
-                     .expert_bytes = n_pools ? sm_store_pool(e->store, 0)->expert_file_bytes : 0,
+                     .draft = e->draft_kind, .draft_most = e->n_draft,
                      .predicted_tok_s = p->tok_s_predicted, .predicted_miss = p->miss_predicted};
     for (uint32_t i = 0; i < p->n_items && i < SMOL_PLAN_ITEMS; i++) {
         o->items[i].what = p->items[i].what;
         o->items[i].bytes = p->items[i].bytes;
         o->n_items = i + 1;
     }
+    fill_streaming(e, speeds, o);
+    fill_expert_bytes(e, o);
+    if (p->chunk)
+        o->draft_bytes = sm_engine_draft_bytes(e, params->logit_rows ? params->logit_rows : 1);
     (void)snprintf(o->note, sizeof o->note, "%s", p->note);
 }
 
@@ -326,12 +351,12 @@ smol_status sm_engine_make_plan(struct sm_engine *e, const smol_params *p, smol_
     SM_TRY(sm_engine_read_learned(e, p->learned_path, err)); /* a list for these pools */
     st = share_out(e, p, err);
     if (st != SMOL_OK) {
-        fill_info(e);
+        fill_info(e, p, speeds);
         return st;
     }
     SM_TRY(sm_pool_new(&e->pool, e->plan.n_threads, err));
     measure(e, p, &speeds);
     st = make_plan(e, p, speeds, err);
-    fill_info(e);
+    fill_info(e, p, speeds);
     return st;
 }

@@ -121,6 +121,7 @@ static smol_status rehearse(struct sm_session *s, struct sm_sampler *sampler,
     const size_t size = sm_sampler_state_size(sampler), n_text = s->n;
     smol_generation silent = *g;
     smol_outcome outcome;
+    struct sm_store_stats before;
     void *state = malloc(size);
     int32_t *text = malloc((n_text + 1) * sizeof *text);
     smol_status st = SMOL_OK;
@@ -130,14 +131,19 @@ static smol_status rehearse(struct sm_session *s, struct sm_sampler *sampler,
         st = SM_FAIL(err, NOMEM, "no memory for the rehearsal of the answer");
         goto out;
     }
+    sm_store_stats(e->store, &before);
     sm_sampler_state_save(sampler, state);
     memcpy(text, e->tokens, n_text * sizeof *text);
     SM_TRY_OUT(st, write_answer(s, sampler, &silent, record, &outcome, err));
     *n = outcome.n_tokens;
     SM_TRY_OUT(st, sm_sampler_state_load(sampler, state, size, err));
+    const uint64_t n_prompt = e->n_prompt, ns_prompt = e->ns_prompt;
     SM_TRY_OUT(st, sm_session_sync(s, text, n_text, err));
-    e->n_generated = e->ns_decode = 0;
-    sm_draft_init(&e->draft, e->draft.mode, e->model->have_next);
+    e->n_prompt = n_prompt; /* its last token was read again */
+    e->ns_prompt = ns_prompt;
+    e->n_generated = e->ns_decode = e->decode_streamed_bytes = 0;
+    sm_draft_again(&e->draft);
+    sm_engine_leave_out(e, &before);
 out:
     free(state);
     free(text);

@@ -136,10 +136,12 @@ smol_status sm_session_append(struct sm_session *s, int32_t token, smol_error *e
     if (s->n >= e->plan.ctx)
         return SM_FAIL(err, LIMIT, "the context of %u tokens is full", e->plan.ctx);
     s->have_logits = false;
+    const uint64_t streamed = sm_store_streamed(e->store);
     SM_TRY(run(s, &token, 1, true, err));
     e->tokens[s->n++] = token;
     s->have_logits = true;
     e->n_generated++;
+    e->decode_streamed_bytes += sm_store_streamed(e->store) - streamed;
     e->ns_decode += sm_now_ns() - start;
     return SMOL_OK;
 }
@@ -236,6 +238,7 @@ smol_status sm_session_feed(struct sm_session *s, int32_t token, uint32_t room, 
         return SM_FAIL(err, LIMIT, "the context of %u tokens is full", e->plan.ctx);
     s->tried[0] = e->tokens[s->n] = token;
     s->have_logits = false;
+    const uint64_t streamed = sm_store_streamed(e->store);
     SM_TRY(propose(s, room, s->tried + 1, &n, err));
     const uint64_t pass = sm_now_ns();
     if (n == 0) {
@@ -252,6 +255,7 @@ smol_status sm_session_feed(struct sm_session *s, int32_t token, uint32_t room, 
     s->have_logits = true;
     e->n_generated++;
     if (s->oracle && s->n_oracle) s->oracle++, s->n_oracle--;
+    e->decode_streamed_bytes += sm_store_streamed(e->store) - streamed;
     if (e->n_draft) sm_draft_timed(&e->draft, n + 1, (double)(sm_now_ns() - pass));
     e->ns_decode += sm_now_ns() - start;
     return SMOL_OK;

@@ -312,6 +312,9 @@ smol_status sm_store_load(struct sm_store *s, const struct sm_store_plan *plan, 
     if (!paging && !s->stream.n_chunks) sm_sched_stop(s); /* nothing is left to read */
     s->stats.load_bytes_read = sm_store_file_bytes(s);
     s->read_base = s->stats.load_bytes_read;
+    sm_sched_lock(&s->sched);
+    sm_busy_reset(&s->sched.busy); /* all figures begin behind the load */
+    sm_sched_unlock(&s->sched);
     if (!s->stream.n_chunks) return SMOL_OK;
     (void)pthread_mutex_lock(&s->sched.mu); /* from now on ahead of the first token */
     s->stream.on = true;

@@ -20,6 +20,7 @@ struct sm_pack_report {
     uint64_t source_bytes, out_bytes;
     uint64_t kernel_source_bytes, kernel_bytes; /* of what is held as x8: before and after */
     bool resumed;
+    bool left_alone; /* in place: OUT was complete and nothing of its source was left */
 };
 
 /* IN (a GGUF file or any part of a split set) becomes the pack OUT. Not in place: OUT appears under

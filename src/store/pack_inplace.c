@@ -378,6 +378,7 @@ smol_status sm_pack_in_place(const char *in, const char *out, const struct sm_pa
         goto out;
     }
     SM_TRY_OUT(st, decide(&p, in, out, &finished, &report->resumed, err));
+    report->left_alone = p.left_alone;
     if (finished) goto out;
     SM_TRY_OUT(st, move_all(&p, err));
     SM_TRY_OUT(st, finish(&p, out, err));

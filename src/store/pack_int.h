@@ -145,6 +145,7 @@ struct sm_inplace {
     bool *done;     /* [n_sums] units that are recorded */
     size_t done_bytes;
     bool begun;     /* IN's magic may be gone: nothing is cleaned up any more */
+    bool left_alone; /* see sm_pack_report */
     bool untouched; /* all of IN but its magic is there, and no record says otherwise */
 };
 

@@ -236,6 +236,7 @@ smol_status sm_inplace_clean_up(struct sm_inplace *p, const char *in, const char
         st = SM_FAIL(err, IO, "%s: there is no such file", in);
         goto out;
     }
+    p->left_alone = n == 0 && !sm_path_exists(p->log_path);
     sm_pack_files_close(&p->j.in);
     p->j.file_bytes = sm_gguf_file_bytes(g, 0);
     SM_TRY_OUT(st, sm_inplace_remove_sources(p, out, err));

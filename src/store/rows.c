@@ -48,7 +48,14 @@ static smol_status read_row(struct sm_store *s, const struct sm_weight *w, uint3
     if (s->row.of[cell].w != w || s->row.of[cell].first != first || s->opt.verify) {
         const uint64_t start = sm_now_ns();
         s->row.of[cell].w = NULL;
-        SM_TRY(sm_run_read(s, &s->row_stage, &run, err));
+        sm_sched_lock(&s->sched);
+        sm_busy_begin(&s->sched.busy);
+        sm_sched_unlock(&s->sched);
+        const smol_status st = sm_run_read(s, &s->row_stage, &run, err);
+        sm_sched_lock(&s->sched);
+        sm_busy_end(&s->sched.busy);
+        sm_sched_unlock(&s->sched);
+        if (st != SMOL_OK) return st;
         s->row.of[cell].w = w;
         s->row.of[cell].first = first;
         s->stats.demand_wait_ns += sm_now_ns() - start; /* nothing else can be done meanwhile */

@@ -81,7 +81,7 @@ static void read_piece(struct sm_reader *r, struct sm_slot *sl)
     if (sl->next_piece == p->n_pieces) sm_sched_remove(q, sl);
     sl->n_flying++;
     q->n_flying[io_class]++;
-    if (!q->n_flying_all++) q->busy_since_ns = sm_now_ns();
+    sm_busy_begin(&q->busy);
     sm_slots_check(s, p);
     (void)pthread_mutex_unlock(&q->mu);
 
@@ -89,8 +89,9 @@ static void read_piece(struct sm_reader *r, struct sm_slot *sl)
 
     (void)pthread_mutex_lock(&q->mu);
     q->n_flying[io_class]--;
-    if (!--q->n_flying_all) q->busy_ns += sm_now_ns() - q->busy_since_ns;
+    sm_busy_end(&q->busy);
     sl->landed_bytes += (uint64_t)run.n_rows * run.row_bytes;
+    if (st == SMOL_OK) q->expert_bytes += (uint64_t)run.n_rows * run.row_bytes;
     if (sm_slot_land(s, p, sl, half, generation, st, &err)) (void)pthread_cond_broadcast(&q->done);
     if (q->head[SM_IO_NEXT] || q->head[SM_IO_WARM]) /* a cap may have opened */
         (void)pthread_cond_signal(&q->work);
@@ -102,10 +103,12 @@ static void read_bulk(struct sm_reader *r, const struct sm_run *run)
     struct sm_store *s = r->store;
     smol_error err = {0};
     s->sched.bulk.n_flying++;
+    sm_busy_begin(&s->sched.busy);
     (void)pthread_mutex_unlock(&s->sched.mu);
     const smol_status st = sm_run_read(s, &r->stage, run, &err);
     (void)pthread_mutex_lock(&s->sched.mu);
     s->sched.bulk.n_flying--;
+    sm_busy_end(&s->sched.busy);
     sm_bulk_land(s, run, st, &err);
     (void)pthread_cond_broadcast(&s->sched.done);
 }
@@ -113,12 +116,18 @@ static void read_bulk(struct sm_reader *r, const struct sm_run *run)
 static void read_stream(struct sm_reader *r, const struct sm_run *run, uint32_t cell)
 {
     struct sm_store *s = r->store;
+    struct sm_sched *q = &s->sched;
     smol_error err = {0};
-    (void)pthread_mutex_unlock(&s->sched.mu);
+    sm_busy_begin(&q->busy);
+    sm_busy_begin(&q->stream_busy);
+    (void)pthread_mutex_unlock(&q->mu);
     const smol_status st = sm_run_read(s, &r->stage, run, &err);
-    (void)pthread_mutex_lock(&s->sched.mu);
+    (void)pthread_mutex_lock(&q->mu);
+    sm_busy_end(&q->stream_busy);
+    sm_busy_end(&q->busy);
+    if (st == SMOL_OK) q->stream_bytes += (uint64_t)run->n_rows * run->row_bytes;
     sm_stream_land(s, cell, st, &err);
-    (void)pthread_cond_broadcast(&s->sched.done);
+    (void)pthread_cond_broadcast(&q->done);
 }
 
 static void reader_main(void *arg)

@@ -449,7 +449,11 @@ void sm_store_stats(const struct sm_store *s, struct sm_store_stats *out)
     struct sm_sched *q = (struct sm_sched *)(uintptr_t)&s->sched; /* locked, not changed */
     if (q->ready) (void)pthread_mutex_lock(&q->mu);
     *out = s->stats;
-    out->flash_busy_ns = q->busy_ns + (q->n_flying_all ? sm_now_ns() - q->busy_since_ns : 0);
+    const uint64_t now = sm_now_ns();
+    out->flash_busy_ns = sm_busy_ns(&q->busy, now);
+    out->stream_busy_ns = sm_busy_ns(&q->stream_busy, now);
+    out->stream_bytes = q->stream_bytes;
+    out->expert_bytes = q->expert_bytes;
     for (uint32_t i = 0; i < s->n_pools; i++) {
         const struct sm_expert_pool *p = s->pool[i];
         out->prefetch_issued += p->n_guessed;
@@ -472,8 +476,9 @@ void sm_store_reset_stats(struct sm_store *s)
     const uint64_t load_bytes_read = s->stats.load_bytes_read;
     sm_sched_lock(&s->sched);
     s->stats = (struct sm_store_stats){.load_bytes_read = load_bytes_read};
-    s->sched.busy_ns = 0;
-    s->sched.busy_since_ns = sm_now_ns();
+    sm_busy_reset(&s->sched.busy);
+    sm_busy_reset(&s->sched.stream_busy);
+    s->sched.stream_bytes = s->sched.expert_bytes = 0;
     for (uint32_t i = 0; i < s->n_pools; i++)
         s->pool[i]->n_guessed = s->pool[i]->n_guess_used = s->pool[i]->guess_wasted_bytes = 0;
     s->read_base = sm_store_file_bytes(s);

@@ -167,18 +167,23 @@ struct sm_store_stats {
     uint64_t expert_uses, expert_misses;  /* by the logical pool */
     uint64_t misses_ready;                /* of these, whole in a slot when their layer asked */
     uint64_t misses_late;                 /* of these, those that compute had to wait for */
-    uint64_t bytes_read;                  /* experts and rows, after load */
+    uint64_t bytes_read;                  /* experts, streamed weights and rows, after load */
+    uint64_t expert_bytes, stream_bytes;  /* of these, experts and streamed weights */
     uint64_t load_bytes_read;
-    uint64_t demand_wait_ns;              /* take/take_down blocked with nothing to compute */
+    uint64_t demand_wait_ns;              /* blocked for a read with nothing to compute */
+    uint64_t stream_wait_ns;              /* of that, for streamed weights */
     uint64_t n_expert_reads;              /* experts read into slots */
     uint64_t prefetch_issued;             /* experts whose read began on speculation */
     uint64_t prefetch_used;               /* of those, joined by a use */
     uint64_t prefetch_wasted_bytes;       /* of those, read and given up unused */
     uint64_t given_back_bytes;            /* slots the guard gave back */
-    uint64_t flash_busy_ns;               /* at least one read of an expert under way */
+    uint64_t flash_busy_ns;               /* at least one read under way, after load */
+    uint64_t stream_busy_ns;              /* at least one of streamed weights */
     bool direct;                          /* direct reads in use on all files */
 };
 void sm_store_stats(const struct sm_store *s, struct sm_store_stats *out);
+/* What of bytes was streamed so far; cheap. */
+uint64_t sm_store_streamed(struct sm_store *s);
 /* Empty the counters (not the pools). */
 void sm_store_reset_stats(struct sm_store *s);
 

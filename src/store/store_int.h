@@ -191,6 +191,27 @@ struct sm_bulk {
     uint32_t touch_spare;
 };
 
+/* The time in which at least one of some reads is under way; under sched.mu. */
+struct sm_busy { unsigned n; uint64_t since_ns, ns; };
+static inline void sm_busy_begin(struct sm_busy *b)
+{
+    if (!b->n++) b->since_ns = sm_now_ns();
+}
+static inline void sm_busy_end(struct sm_busy *b)
+{
+    if (!--b->n) b->ns += sm_now_ns() - b->since_ns;
+}
+static inline uint64_t sm_busy_ns(const struct sm_busy *b, uint64_t now)
+{
+    return b->ns + (b->n ? now - b->since_ns : 0);
+}
+/* Count from now on. */
+static inline void sm_busy_reset(struct sm_busy *b)
+{
+    b->ns = 0;
+    b->since_ns = sm_now_ns();
+}
+
 struct sm_sched {
     pthread_mutex_t mu;
     pthread_cond_t work, done;
@@ -198,8 +219,8 @@ struct sm_sched {
     bool stop;
     struct sm_slot *head[SM_IO_CLASSES], *tail[SM_IO_CLASSES];
     unsigned n_flying[SM_IO_CLASSES], cap[SM_IO_CLASSES];
-    unsigned n_flying_all;
-    uint64_t busy_since_ns, busy_ns; /* times in which a piece was under way */
+    struct sm_busy busy, stream_busy; /* any read under way; one of streamed weights */
+    uint64_t stream_bytes, expert_bytes; /* of the file, that came */
     struct sm_reader reader[SM_READERS_MAX];
     unsigned n_readers;
     struct sm_bulk bulk;

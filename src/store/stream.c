@@ -253,7 +253,11 @@ const uint8_t *sm_stream_take(struct sm_store *s, const struct sm_stream_item *i
         (void)pthread_cond_wait(&s->sched.done, &s->sched.mu);
     }
     if (t->status == SMOL_OK) data = t->ring + (size_t)cell * t->cell_bytes;
-    if (from && worker == 0) s->stats.demand_wait_ns += sm_now_ns() - from;
+    if (from && worker == 0) {
+        const uint64_t waited = sm_now_ns() - from;
+        s->stats.demand_wait_ns += waited;
+        s->stats.stream_wait_ns += waited;
+    }
     (void)pthread_mutex_unlock(&s->sched.mu);
     return data;
 }
@@ -269,6 +273,15 @@ void sm_stream_give(struct sm_store *s, const struct sm_stream_item *item, uint3
         (void)pthread_cond_broadcast(&s->sched.work);
     }
     (void)pthread_mutex_unlock(&s->sched.mu);
+}
+
+uint64_t sm_store_streamed(struct sm_store *s)
+{
+    if (!s->stream.on) return 0;
+    (void)pthread_mutex_lock(&s->sched.mu);
+    const uint64_t bytes = s->sched.stream_bytes;
+    (void)pthread_mutex_unlock(&s->sched.mu);
+    return bytes;
 }
 
 /* Nothing in the ring is wanted any more: reading goes on with what is begun next. */

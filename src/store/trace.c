@@ -137,15 +137,20 @@ static smol_status read_shape(struct cursor *c, smol_error *err)
     return SMOL_OK;
 }
 
-static smol_status count(struct cursor c, uint32_t *n_uses, uint32_t *n_tokens, smol_error *err)
+/* Uses of each layer, tokens, and where a record is cut off. */
+static smol_status count(struct cursor c, uint32_t *n_uses, struct sm_trace_data *d,
+                         smol_error *err)
 {
     for (;;) {
         struct record r;
         bool end;
         SM_TRY(next(&c, &r, &end, err));
-        if (end) return SMOL_OK;
+        if (end) {
+            d->cut_at = c.at < c.n ? c.at : 0;
+            return SMOL_OK;
+        }
         if (r.tag == TAG_SCORES) n_uses[r.layer]++;
-        if (r.tag == TAG_TOKEN) ++*n_tokens;
+        d->n_tokens += r.tag == TAG_TOKEN;
     }
 }
 
@@ -217,7 +222,7 @@ smol_status sm_trace_read(struct sm_trace_data *d, const uint8_t *bytes, size_t 
     *d = (struct sm_trace_data){0};
     SM_TRY(read_shape(&c, err));
     d->shape = c.shape;
-    SM_TRY(count(c, n_uses, &d->n_tokens, err));
+    SM_TRY(count(c, n_uses, d, err));
     layout(d, &a, n_uses);
     d->block_bytes = a.used;
     d->block = sm_mem_new(a.used);

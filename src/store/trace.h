@@ -56,10 +56,12 @@ struct sm_trace_data {
     uint32_t n_tokens;
     uint32_t *token;              /* [n_tokens] use t of a layer is that of token t */
     bool logits;                  /* record 4 */
+    uint64_t cut_at;              /* byte of a record that is cut off, the last one; 0: none is */
     void *block;                  /* everything above in one allocation */
     size_t block_bytes;
 };
-/* Read a trace of n bytes. FORMAT names the byte; a record that is cut off ends the trace. */
+/* Read a trace of n bytes. FORMAT names the byte; a record that is cut off (the run was killed, the
+ * disk was full) ends the trace. */
 SM_NODISCARD smol_status sm_trace_read(struct sm_trace_data *d, const uint8_t *bytes, size_t n,
                                        smol_error *err);
 void sm_trace_free(struct sm_trace_data *d);

@@ -113,6 +113,60 @@ static void check_speed(void)
     TAP_OK(speed[2] > 0 && speed[2] < speed[1], "%.2f from a flash of 1 MB/s", speed[2]);
 }
 
+/* Where everything fits, drafts cost what the plan says: what it would be less without them, but
+ * for the tables of a pool more. */
+static void check_draft_bytes(const char *model)
+{
+    uint64_t total[4] = {0}, said[4] = {0};
+    unsigned chunk[4] = {0}, n_wrong = 0;
+    char path[512];
+    smol_error err = {0};
+    for (unsigned i = 0; i < 4; i++) {
+        smol_params p;
+        smol_plan plan = {0};
+        smol_params_default(&p);
+        p.memory_bytes = (uint64_t)64 << 20;
+        p.ctx = 256;
+        p.draft = (smol_draft)i;
+        if (smol_plan_file(source_path(path, sizeof path, model), &p, &plan, &err) != SMOL_OK)
+            continue;
+        total[i] = plan.total_bytes;
+        said[i] = plan.draft_bytes;
+        chunk[i] = plan.chunk;
+        n_wrong += plan.draft != p.draft || (plan.draft_most > 0) != (i > 0);
+    }
+    for (unsigned i = 1; i < 4; i++) {
+        const uint64_t more = total[i] - total[0];
+        n_wrong += !said[i] || said[i] > more + 64 || more > said[i] + 12000;
+        n_wrong += chunk[i] != chunk[0];
+    }
+    TAP_OK(!said[0] && n_wrong == 0, "%s: lookups take %llu bytes, the block %llu %s", model,
+           (unsigned long long)said[1], (unsigned long long)said[2], err.msg);
+}
+
+static void check_streaming(void)
+{
+    char path[512];
+    smol_params p;
+    smol_plan plan = {0};
+    smol_error err = {0};
+    smol_params_default(&p);
+    p.memory_bytes = 14u << 20;
+    p.ctx = 512;
+    p.draft = SMOL_DRAFT_MTP;
+    p.flash_mb_s = 1;
+    (void)source_path(path, sizeof path, tiny);
+    TAP_OK(smol_plan_file(path, &p, &plan, &err) == SMOL_OK &&
+               plan.streamed_bytes > 1000000 && plan.predicted_overlap > 0 &&
+               plan.predicted_overlap < 0.5,
+           "%llu bytes a token are streamed from 1 MB/s, %.4f of the time behind computing %s",
+           (unsigned long long)plan.streamed_bytes, plan.predicted_overlap, err.msg);
+    p.memory_bytes = 0;
+    TAP_OK(smol_plan_file(path, &p, &plan, &err) == SMOL_OK && !plan.streamed_bytes &&
+               plan.predicted_overlap < 0,
+           "in RAM nothing is");
+}
+
 static void check_order(const char *model)
 {
     char path[512], name[128];
@@ -181,6 +235,10 @@ int main(int argc, char **argv)
                                          "qwen35moe", "bailingmoe3", "bailingmoe3-k256"};
     tap_init(argc, argv);
     check_speed();
+    check_draft_bytes(tiny);
+    check_draft_bytes("tests/data/models/rand-qwen35.gguf");
+    check_draft_bytes("tests/data/models/rand-qwen35moe.gguf");
+    check_streaming();
     check_learned();
     check_slots();
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) check_order(models[i]);

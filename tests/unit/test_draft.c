@@ -72,6 +72,49 @@ static void check_auto(void)
     TAP_OK(useless > 0.97, "drafts that are hardly ever right: %.3f", useless);
 }
 
+/* One pass with n drafts, `right` of them right. */
+static void pass(struct sm_draft *d, uint32_t n, uint32_t right, double ns)
+{
+    const struct sm_draft_choice c = {n, SM_FROM_LOOKUP};
+    sm_draft_timed(d, n + 1, ns);
+    if (n) sm_draft_result(d, c, right, false);
+}
+
+/* The gain is told when both were measured, warm, and by neither the machine's pauses nor what was
+ * cold. */
+static void check_gain(void)
+{
+    const struct device flash = {1e6, 2e5, 1e5, 0.8};
+    const struct sm_draft_offer o = {.room = 100};
+    struct sm_draft d;
+    sm_draft_init(&d, SM_DRAFT_LOOKUP, false);
+    for (unsigned i = 0; i < 40; i++) pass(&d, 2, 2, 1e6);
+    TAP_OK(sm_draft_gain(&d) <= 0, "no plain step was measured");
+    sm_draft_init(&d, SM_DRAFT_LOOKUP, false);
+    for (unsigned i = 0; i < 40; i++) pass(&d, 0, 0, 1e6);
+    TAP_OK(sm_draft_gain(&d) <= 0, "no pass with drafts was");
+    sm_draft_init(&d, SM_DRAFT_AUTO, false);
+    for (unsigned i = 0; i < 4; i++) pass(&d, 0, 0, i < 2 ? 5e7 : 1e6); /* cold ones first */
+    pass(&d, 1, 0, 5e7);                                                /* the first of its kind */
+    for (unsigned i = 0; i < 100; i++) pass(&d, i % 2, 0, i % 20 / 2 == 5 ? 2e7 : 1e6);
+    TAP_OK(sm_draft_gain(&d) > 0.9 && sm_draft_gain(&d) < 1.1,
+           "drafts of no use and no cost, with pauses: %.3f", sm_draft_gain(&d));
+    for (unsigned i = 0; i < 1000; i++) pass(&d, i % 16 ? 2 : 0, 2, i % 16 ? 1.5e6 : 1e6);
+    TAP_OK(sm_draft_gain(&d) > 1.7 && sm_draft_gain(&d) < 2.0, "three tokens in 1.5 times: %.3f",
+           sm_draft_gain(&d));
+    sm_draft_again(&d);
+    TAP_OK(sm_draft_gain(&d) <= 0, "nothing is left of it when it begins anew");
+    for (unsigned i = 0; i < 10; i++) pass(&d, 2, 2, 1.5e6);
+    TAP_OK(sm_draft_gain(&d) > 1.9 && sm_draft_gain(&d) < 2.1,
+           "but what a plain step takes: %.3f", sm_draft_gain(&d));
+    sm_draft_init(&d, SM_DRAFT_MTP, true);
+    const double real = simulate(&d, &flash, &o, 200);
+    TAP_OK(sm_draft_gain(&d) > 0.95 * real && sm_draft_gain(&d) < 1.05 * real,
+           "the block alone: plain steps between its passes tell %.2f, it is %.2f",
+           sm_draft_gain(&d), real);
+    TAP_OK(d.n_plain >= 3 && d.n_plain <= 5, "which are %u of 200", (unsigned)d.n_plain);
+}
+
 static void check_modes(void)
 {
     struct sm_draft_offer o = {.room = 100, .matched = 6};
@@ -102,5 +145,6 @@ int main(int argc, char **argv)
     check_lookup();
     check_modes();
     check_auto();
+    check_gain();
     return tap_done();
 }

@@ -183,7 +183,8 @@ static void test_trace(void)
     smol_error err = {0};
     write_trace();
     const bool read = sm_trace_read(&d, bytes, n_bytes, &err) == SMOL_OK;
-    TAP_OK(read && d.n_tokens == TOKENS && d.layer[0].n == TOKENS && d.layer[1].n == TOKENS &&
+    TAP_OK(read && !d.cut_at && d.n_tokens == TOKENS && d.layer[0].n == TOKENS &&
+               d.layer[1].n == TOKENS &&
                !memcmp(d.layer[0].score, scores[0], sizeof scores[0]) &&
                !memcmp(d.layer[1].score, scores[1], sizeof scores[1]) && d.layer[1].bias[7] == 2 &&
                d.logits,
@@ -192,8 +193,9 @@ static void test_trace(void)
                d.layer[1].ahead[0][100 * K] != 0xffff && d.layer[1].ahead[1][100 * K] == 0xffff,
            "expectations stand where they were made");
     sm_trace_free(&d);
-    TAP_OK(sm_trace_read(&d, bytes, n_bytes - 3, &err) == SMOL_OK && d.layer[1].n == TOKENS - 1,
-           "a cut trace ends at its last whole record");
+    TAP_OK(sm_trace_read(&d, bytes, n_bytes - 3, &err) == SMOL_OK && d.layer[1].n == TOKENS - 1 &&
+               d.cut_at == n_bytes - 3 - N * sizeof(float),
+           "a cut trace ends at its last whole record, and says so");
     sm_trace_free(&d);
     unsigned crashes = 0;
     for (unsigned i = 0; i < 3000; i++) { /* no input may do more than fail */

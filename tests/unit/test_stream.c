@@ -4,6 +4,7 @@
 #include "inject.h"
 #include "pack_files.h"
 #include "model_run.h"
+#include "store/store_int.h"
 #include "store/stream.h"
 #include "tap.h"
 #include "temp.h"
@@ -152,6 +153,40 @@ static void begun_together(const char *path)
     free(file);
 }
 
+/* What was streamed is counted, and the time of reading it and of waiting for it. */
+static void figures(const char *path)
+{
+    struct sm_gguf *plain;
+    struct set o;
+    struct sm_store_stats st;
+    uint8_t *file = load_plain(path, &plain);
+    uint64_t sweep = 0, ring = 0;
+    bool good = true;
+    if (!open_set(&o, path, 5000, ALL)) abort();
+    for (unsigned i = 0; i < o.n; i++)
+        if (sm_stream_of(o.s, o.w[i]->data))
+            sweep += o.w[i]->n_out * sm_row_bytes(o.w[i]->type, o.w[i]->n_in);
+    ring = o.s->stream.ring_bytes;
+    inject_start(); /* every read takes a while: they are waited for */
+    (void)inject_add(&(struct inject_rule){.kind = INJECT_DELAY, .on = INJECT_READ, .first = 1,
+                                           .count = UINT64_MAX, .amount = 200});
+    for (unsigned i = 0; i < 2 * o.n && good; i++) good = use(&o, o.w[i % o.n], plain, file);
+    inject_stop();
+    sm_store_stats(o.s, &st);
+    TAP_OK(good && st.stream_bytes >= 2 * sweep && st.stream_bytes <= 2 * sweep + ring,
+           "two sweeps of %llu bytes are %llu and what is ahead", (unsigned long long)sweep,
+           (unsigned long long)st.stream_bytes);
+    TAP_OK(st.expert_bytes == 0 && st.bytes_read >= st.stream_bytes,
+           "none of it is experts, all of it is read");
+    TAP_OK(st.stream_busy_ns > 0 && st.flash_busy_ns >= st.stream_busy_ns,
+           "the flash was busy for %.1f ms", (double)st.stream_busy_ns * 1e-6);
+    TAP_OK(st.stream_wait_ns > 0 && st.demand_wait_ns >= st.stream_wait_ns,
+           "and waited for for %.1f", (double)st.stream_wait_ns * 1e-6);
+    close_set(&o);
+    sm_gguf_free(plain);
+    free(file);
+}
+
 /* From the first weight on until a read fails, as a token does; false: none failed. */
 static bool fails(struct set *o)
 {
@@ -217,6 +252,7 @@ int main(int argc, char **argv)
         return tap_done();
     sweeps(pack, path, "pack");
     begun_together(path);
+    figures(path);
     failures(path);
     (void)unlink(pack);
     return tap_done();

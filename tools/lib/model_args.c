@@ -10,6 +10,7 @@
 #include "sampling_args.h"
 
 #include <errno.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -83,15 +84,33 @@ void sm_model_learns(const struct sm_options *o, const char *model, smol_params 
 }
 
 /* The trace of the run. Its file is made with the first bytes, which come when the model has been
- * planned: a wrong argument or model must not cost an earlier trace. A failure is said at once and
- * makes the run a failed one. */
+ * planned: a wrong argument or model must not cost an earlier trace. A failure makes the run a
+ * failed one; it comes in the middle of an answer and is said behind it. */
 static FILE *trace_file;
-static bool trace_failed;
+static int trace_error; /* errno of the first failure */
+static bool trace_failed, trace_said, trace_at_once;
 
-static void complain_trace(const char *path)
+static void say_trace(const char *path)
 {
+    if (!trace_failed || trace_said) return;
+    trace_said = true;
+    (void)sm_complain(SM_EXIT_FAILED, "cannot write the trace to %s: %s", path,
+                      strerror(trace_error));
+}
+
+static void fail_trace(const char *path)
+{
+    if (!trace_failed) trace_error = errno;
     trace_failed = true;
-    (void)sm_complain(SM_EXIT_FAILED, "cannot write the trace to %s: %s", path, strerror(errno));
+    if (trace_at_once) say_trace(path);
+}
+
+void sm_trace_at_once(void) { trace_at_once = true; }
+
+bool sm_trace_good(const struct sm_options *o)
+{
+    say_trace(o->trace);
+    return !trace_failed;
 }
 
 static void put_trace(void *arg, const void *bytes, size_t n)
@@ -99,7 +118,7 @@ static void put_trace(void *arg, const void *bytes, size_t n)
     const char *path = arg;
     if (trace_failed) return;
     if (!trace_file) trace_file = fopen(path, "wb");
-    if (!trace_file || fwrite(bytes, 1, n, trace_file) != n) complain_trace(path);
+    if (!trace_file || fwrite(bytes, 1, n, trace_file) != n) fail_trace(path);
 }
 
 static bool close_trace(const struct sm_options *o)
@@ -107,9 +126,9 @@ static bool close_trace(const struct sm_options *o)
     if (!o->trace) return true;
     if (!trace_file && !trace_failed && !o->quiet)
         fprintf(stderr, "smol: note: no trace: the model has no experts to choose\n");
-    if (trace_file && fclose(trace_file) != 0 && !trace_failed) complain_trace(o->trace);
+    if (trace_file && fclose(trace_file) != 0) fail_trace(o->trace);
     trace_file = NULL;
-    return !trace_failed;
+    return sm_trace_good(o);
 }
 
 /* (8 threads on 2 cores: a third of the speed) */
@@ -179,7 +198,8 @@ void sm_model_notes(const struct sm_options *o, const smol_model *m)
                 "%u experts per layer are kept, the others are read when they are needed\n",
                 (double)p->budget_bytes / 1048576.0, p->slots, p->n_expert);
     if (p->predicted_tok_s > 0 && p->predicted_tok_s < SLOW_TOK_S)
-        fprintf(stderr, "smol: note: expected: %.1f seconds a token\n", 1 / p->predicted_tok_s);
+        fprintf(stderr, "smol: note: expected: %.1f seconds a token%s\n", 1 / p->predicted_tok_s,
+                p->draft_most ? " without drafts" : "");
     if (!st.direct && p->n_pool && !p->experts_resident)
         fprintf(stderr,
                 "smol: note: %s refuses direct reads; experts are read through the page cache "
@@ -219,11 +239,16 @@ static bool write_object(FILE *f, const void *stats)
     sm_json_num(&j, "demand_wait_seconds", s->demand_wait_seconds);
     sm_json_num(&j, "flash_busy_seconds", s->flash_busy_seconds);
     sm_json_uint(&j, "bytes_read", s->bytes_read);
+    sm_json_uint(&j, "expert_bytes_read", s->expert_bytes_read);
+    sm_json_uint(&j, "streamed_bytes", s->streamed_bytes);
+    sm_json_num(&j, "streamed_bytes_per_token", s->streamed_bytes_per_token);
+    sm_json_num(&j, "stream_wait_seconds", s->stream_wait_seconds);
+    sm_json_num(&j, "overlap", s->stream_overlap >= 0 ? s->stream_overlap : (double)NAN);
     sm_json_uint(&j, "load_bytes_read", s->load_bytes_read);
     sm_json_uint(&j, "resident_bytes", s->resident_bytes);
     sm_json_uint(&j, "draft_proposed", s->draft_proposed);
     sm_json_uint(&j, "draft_accepted", s->draft_accepted);
-    sm_json_num(&j, "draft_gain", s->draft_gain);
+    sm_json_num(&j, "draft_gain", s->draft_gain > 0 ? s->draft_gain : (double)NAN);
     sm_json_bool(&j, "direct_reads", s->direct);
     sm_json_str(&j, "kernel_level", s->kernel_level);
     sm_json_num(&j, "predicted_tok_s", s->predicted_tok_s);

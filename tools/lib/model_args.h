@@ -27,6 +27,10 @@ void sm_catch_interrupts(void);
 extern volatile bool sm_interrupted;
 /* What a user should know after opening: notes of the plan, reads that are not direct, levers. */
 void sm_model_notes(const struct sm_options *o, const smol_model *m);
+/* False: --trace could not be written; it is said once, now, when no line of an answer is open. */
+bool sm_trace_good(const struct sm_options *o);
+/* For a command that has no such line: it is said as it comes. */
+void sm_trace_at_once(void);
 /* Learn, write --stats and finish --trace when they were asked for. False after a failure, which
  * has been reported. */
 bool sm_write_stats(const struct sm_options *o, const smol_model *m);

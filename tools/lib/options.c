@@ -226,6 +226,7 @@ bool sm_options_parse(struct sm_options *o, unsigned command, const char *name, 
                       char **argv, int *n_args, bool *help)
 {
     struct getopt_tables g;
+    bool no_drafts = false; /* said, not only the default */
     build_tables(&g, command);
     sm_options_default(o);
     *n_args = 0;
@@ -252,6 +253,11 @@ bool sm_options_parse(struct sm_options *o, unsigned command, const char *name, 
             complain_value(name, t, optarg);
             return false;
         }
+        if (t->at == offsetof(struct sm_options, draft)) no_drafts = o->draft == SM_OPT_DRAFT_OFF;
+    }
+    if (no_drafts && o->draft_oracle > 0) {
+        fprintf(stderr, "smol %s: --draft off and --draft-oracle: use one or the other\n", name);
+        return false;
     }
     for (; optind < argc; optind++) argv[++*n_args] = argv[optind];
     return true;

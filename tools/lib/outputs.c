@@ -82,7 +82,8 @@ bool sm_outputs_writable(const struct sm_options *o)
 {
     const struct { const char *what, *path; bool in_place; } out[] = {
         {"statistics", o->stats && !strcmp(o->stats, "-") ? NULL : o->stats, false},
-        {"trace", o->trace, true}};
+        {"trace", o->trace, true},
+        {"chart", o->svg, false}};
     for (size_t i = 0; i < sizeof out / sizeof *out; i++) {
         if (!out[i].path || can_write(out[i].path, out[i].in_place)) continue;
         (void)sm_complain(SM_EXIT_FAILED, "cannot write the %s to %s: %s", out[i].what,

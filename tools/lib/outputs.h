@@ -14,8 +14,9 @@ bool sm_output_is_model(const char *path);
  * of options); it has been said which. */
 bool sm_outputs_spare_inputs(const struct sm_options *o, int n_args, char *const *args);
 
-/* False: --stats or --trace cannot be written, as its folder or the file itself says; it has been
- * said why. Nothing is made or changed: what only a write can find, a full disk, is found then. */
+/* False: --stats, --trace or --svg cannot be written, as its folder or the file itself says; it has
+ * been said why. Nothing is made or changed: what only a write can find, a full disk, is found
+ * then. */
 bool sm_outputs_writable(const struct sm_options *o);
 
 /* False: the file that a command makes is one that it reads (`in`, NULL at its end), or is there

@@ -103,6 +103,12 @@ static void write_engine(FILE *f, const smol_stats *t)
            (double)t->expert_misses);
     metric(f, "flash_read_bytes_total", "counter", "Bytes read from the file after loading.",
            (double)t->bytes_read);
+    metric(f, "streamed_bytes_total", "counter", "Of those, dense weights that do not fit.",
+           (double)t->streamed_bytes);
+    metric(f, "drafts_proposed_total", "counter", "Tokens that were guessed ahead.",
+           (double)t->draft_proposed);
+    metric(f, "drafts_accepted_total", "counter", "Of those, the ones that were right.",
+           (double)t->draft_accepted);
     metric(f, "demand_wait_seconds_total", "counter", "Time in which compute waited for reads.",
            t->demand_wait_seconds);
     metric(f, "memory_peak_bytes", "gauge", "Most memory held so far.", (double)t->peak_rss_bytes);
