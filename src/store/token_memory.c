@@ -19,7 +19,7 @@ static size_t record_bytes(uint32_t n_expert, uint32_t n_used)
 uint32_t sm_token_memory_places(uint32_t n_vocab)
 {
     uint32_t n = WAYS;
-    while (n < PLACES_MAX && n < n_vocab / 2) n *= 2;
+    while (n < PLACES_MAX && n < n_vocab / 8) n *= 2;
     return n;
 }
 

@@ -91,7 +91,7 @@ int main(int argc, char **argv)
     against_table(257);
     makes_room();
     TAP_IS_INT(sm_token_memory_places(4), 4, "places of a tiny vocabulary");
-    TAP_IS_INT(sm_token_memory_places(6144), 2048, "of a small one");
+    TAP_IS_INT(sm_token_memory_places(6144), 1024, "of a small one");
     TAP_IS_INT(sm_token_memory_places(200000), 2048, "of a large one");
     return tap_done();
 }
