@@ -31,8 +31,8 @@ struct sm_token_experts {
     uint16_t id[SM_TOKEN_MEMORY_USED];
 };
 
-/* Places for a vocabulary: at least an eighth of it, a power of two, at most 2048 (190 bytes each for
- * 19 layers of 256 experts, of which 8 are used). */
+/* Places for a vocabulary: at least an eighth of it, a power of two, at most 2048 (190 bytes each
+ * for 19 layers of 256 experts, of which 8 are used). */
 uint32_t sm_token_memory_places(uint32_t n_vocab);
 /* n_tokens: 0 or a power of two >= 4; n_used <= SM_TOKEN_MEMORY_USED; n_expert <= 65535. */
 size_t sm_token_memory_bytes(uint32_t n_tokens, uint32_t n_layers, uint32_t n_expert,
