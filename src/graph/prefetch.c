@@ -108,9 +108,8 @@ void sm_prefetch_add(struct sm_prefetch *a, uint32_t i, const struct sm_moe *moe
 static void ask_memory(const struct sm_graph *g, uint32_t pool, struct sm_prefetch_guess *q)
 {
     const struct sm_prefetch *a = g->prefetch;
-    const int32_t place = sm_token_memory_find(&a->memory, g->tokens[0]);
     struct sm_token_experts had;
-    sm_token_memory_get(&a->memory, place, pool, &had);
+    sm_token_memory_get(&a->memory, a->place, pool, &had);
     for (uint32_t r = 0; r < q->n; r++) {
         q->word[r] = had.n ? SM_RECALL_NO : SM_RECALL_UNKNOWN;
         for (uint32_t i = 0; i < had.n; i++)
@@ -143,13 +142,12 @@ static void ask(struct sm_graph *g, uint32_t pool, uint32_t d, struct sm_prefetc
 static void recall(struct sm_graph *g)
 {
     struct sm_prefetch *a = g->prefetch;
-    const int32_t place = sm_token_memory_find(&a->memory, g->tokens[0]);
     struct sm_token_experts had;
-    a->known = place >= 0;
-    for (uint32_t pool = 0; a->known && pool < a->n_layers; pool++) {
+    a->place = sm_token_memory_find(&a->memory, g->tokens[0]);
+    for (uint32_t pool = 0; a->place >= 0 && pool < a->n_layers; pool++) {
         struct sm_prefetch_guess *q = sm_prefetch_guess_of(a, pool, SM_PREFETCH_RECALL);
         if (sm_pager_complete(g->store, pool)) continue;
-        sm_token_memory_get(&a->memory, place, pool, &had);
+        sm_token_memory_get(&a->memory, a->place, pool, &had);
         q->n = had.n < SM_PREFETCH_RANKS ? had.n : SM_PREFETCH_RANKS;
         for (uint32_t r = 0; r < q->n; r++) {
             q->id[r] = had.id[r];

@@ -82,7 +82,7 @@ struct sm_prefetch {
     float busy, waits, look;
     bool wide;                           /* reads of a wave took all readers but one */
     bool far_pays;                       /* looking beyond the next layer may be worth its time */
-    bool known;                          /* memory knows the present token */
+    int32_t place;                       /* of the present token in memory, -1: not known */
 };
 
 /* Bytes of everything for n_layers layers with at most n_expert experts. */

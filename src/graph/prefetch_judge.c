@@ -58,7 +58,7 @@ bool sm_prefetch_pays(const struct sm_prefetch *a, uint32_t d, uint32_t row, uin
     if (d && !a->far_pays) return false;
     const float least = sm_prefetch_least(a, d > 0);
     for (unsigned w = 0; w < SM_RECALL_WORDS; w++) {
-        if ((w != SM_RECALL_UNKNOWN) != a->known) continue;
+        if ((w != SM_RECALL_UNKNOWN) != (a->place >= 0)) continue;
         for (uint32_t r = 0; r < k && r < SM_PREFETCH_RANKS; r++)
             if (a->worth[row][w][r] >= least) return true;
     }

@@ -11,9 +11,11 @@
 
 static size_t twice_bytes(uint32_t n_used) { return (n_used + 7) / 8; }
 
+static uint32_t id_bytes(uint32_t n_expert) { return n_expert > 256 ? 2 : 1; }
+
 static size_t record_bytes(uint32_t n_expert, uint32_t n_used)
 {
-    return 1 + twice_bytes(n_used) + (size_t)n_used * (n_expert > 256 ? 2 : 1);
+    return 1 + twice_bytes(n_used) + (size_t)n_used * id_bytes(n_expert);
 }
 
 uint32_t sm_token_memory_places(uint32_t n_vocab)
@@ -35,7 +37,8 @@ void sm_token_memory_init(struct sm_token_memory *m, uint32_t n_tokens, uint32_t
 {
     assert(n_used && n_used <= SM_TOKEN_MEMORY_USED && n_tokens % WAYS == 0);
     *m = (struct sm_token_memory){.n_tokens = n_tokens, .n_layers = n_layers, .n_used = n_used,
-                                  .id_bytes = n_expert > 256 ? 2 : 1, .token = mem};
+                                  .id_bytes = id_bytes(n_expert),
+                                  .record_bytes = record_bytes(n_expert, n_used), .token = mem};
     m->seen = (uint32_t *)(m->token + n_tokens);
     m->records = (uint8_t *)(m->seen + n_tokens);
     memset(mem, 0, sm_token_memory_bytes(n_tokens, n_layers, n_expert, n_used));
@@ -59,8 +62,7 @@ int32_t sm_token_memory_find(const struct sm_token_memory *m, int32_t token)
 
 static uint8_t *record_of(const struct sm_token_memory *m, uint32_t place, uint32_t layer)
 {
-    const size_t bytes = 1 + twice_bytes(m->n_used) + (size_t)m->n_used * m->id_bytes;
-    return m->records + ((size_t)place * m->n_layers + layer) * bytes;
+    return m->records + ((size_t)place * m->n_layers + layer) * m->record_bytes;
 }
 
 void sm_token_memory_get(const struct sm_token_memory *m, int32_t place, uint32_t layer,

@@ -18,6 +18,7 @@ struct sm_token_memory {
     uint32_t n_tokens, n_layers; /* places, a power of two; layers with experts */
     uint32_t n_used;             /* experts of a token and layer */
     uint32_t id_bytes;           /* 1 or 2 */
+    size_t record_bytes;
     uint32_t clock;              /* counts notes of the first layer */
     int32_t *token;              /* [n_tokens] -1: free */
     uint32_t *seen;              /* [n_tokens] clock when it was last noted */
