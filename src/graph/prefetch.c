@@ -111,9 +111,8 @@ static void ask_memory(const struct sm_graph *g, uint32_t pool, struct sm_prefet
     struct sm_token_experts had;
     sm_token_memory_get(&a->memory, a->place, pool, &had);
     for (uint32_t r = 0; r < q->n; r++) {
-        q->word[r] = had.n ? SM_RECALL_NO : SM_RECALL_UNKNOWN;
-        for (uint32_t i = 0; i < had.n; i++)
-            if (had.id[i] == q->id[r]) q->word[r] = SM_RECALL_YES;
+        if (!had.n) q->word[r] = SM_RECALL_UNKNOWN;
+        else q->word[r] = sm_ids_have(had.id, had.n, q->id[r]) ? SM_RECALL_YES : SM_RECALL_NO;
     }
 }
 
@@ -165,9 +164,7 @@ static void refute(struct sm_graph *g, uint32_t pool, const struct sm_prefetch_g
     struct sm_prefetch_guess *q = sm_prefetch_guess_of(a, pool, SM_PREFETCH_RECALL);
     const float least = sm_prefetch_least(a, false);
     for (uint32_t r = 0; r < q->n; r++) {
-        bool expected = false;
-        for (uint32_t i = 0; i < next->n; i++) expected = expected || next->id[i] == q->id[r];
-        if (expected || !q->missing[r]) continue;
+        if (!q->missing[r] || sm_ids_have(next->id, next->n, q->id[r])) continue;
         q->refuted[r] = true;
         if (a->refuted_worth[q->word[r]] < least) sm_pager_drop(g->store, pool, &q->id[r], 1);
     }

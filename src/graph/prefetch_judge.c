@@ -65,13 +65,6 @@ bool sm_prefetch_pays(const struct sm_prefetch *a, uint32_t d, uint32_t row, uin
     return false;
 }
 
-static bool contains(const uint16_t *ids, uint32_t k, uint16_t id)
-{
-    for (uint32_t i = 0; i < k; i++)
-        if (ids[i] == id) return true;
-    return false;
-}
-
 static void add_to(float *share, bool used) { *share += DECAY * ((used ? 1.0f : 0.0f) - *share); }
 
 void sm_prefetch_learn(struct sm_prefetch *a, uint32_t pool, const uint16_t *ids, uint32_t k)
@@ -79,7 +72,7 @@ void sm_prefetch_learn(struct sm_prefetch *a, uint32_t pool, const uint16_t *ids
     for (uint32_t d = 0; d <= SM_PREFETCH_MAX; d++) {
         struct sm_prefetch_guess *q = sm_prefetch_guess_of(a, pool, d);
         for (uint32_t r = 0; r < q->n; r++) {
-            const bool used = contains(ids, k, q->id[r]);
+            const bool used = sm_ids_have(ids, k, q->id[r]);
             if (!q->missing[r]) continue;
             if (d < SM_PREFETCH_RECALL) add_to(&a->worth[q->row][q->word[r]][r], used);
             else add_to(&a->recall_worth[pool][q->word[r]], used);

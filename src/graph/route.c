@@ -84,21 +84,11 @@ float sm_route_range(const struct sm_router *r, const float *scores)
     return sm_choice_range(&c, scores);
 }
 
-static void sort_ids(uint16_t *ids, uint32_t n)
-{
-    for (uint32_t i = 1; i < n; i++) {
-        const uint16_t id = ids[i];
-        uint32_t at = i;
-        for (; at > 0 && ids[at - 1] > id; at--) ids[at] = ids[at - 1];
-        ids[at] = id;
-    }
-}
-
 uint32_t sm_route(const struct sm_kern *k, const struct sm_router *r, struct sm_route_view view,
                   float *logits, uint16_t *ids, float *weights)
 {
     const uint32_t n = sm_route_rank(k, r, view, logits, ids, r->n_used);
-    sort_ids(ids, n);
+    sm_ids_sort(ids, n);
     weigh(r, logits, ids, n, weights);
     for (uint32_t i = n; i < r->n_used; i++) {
         ids[i] = SM_NO_EXPERT;

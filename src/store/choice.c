@@ -127,3 +127,20 @@ uint32_t sm_choose(const struct sm_choice *c, const struct sm_lever *l, const ui
     if (held && l->swap > 0) swap_missing(c, l, held, scores, v, taken, ids, n);
     return held && l->drop > 0 ? drop_missing(c, l, held, scores, ids, n) : n;
 }
+
+bool sm_ids_have(const uint16_t *ids, uint32_t n, uint32_t id)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (ids[i] == id) return true;
+    return false;
+}
+
+void sm_ids_sort(uint16_t *ids, uint32_t n)
+{
+    for (uint32_t i = 1; i < n; i++) {
+        const uint16_t id = ids[i];
+        uint32_t at = i;
+        for (; at > 0 && ids[at - 1] > id; at--) ids[at] = ids[at - 1];
+        ids[at] = id;
+    }
+}

@@ -50,4 +50,8 @@ float sm_choice_range(const struct sm_choice *c, const float *scores);
 uint32_t sm_choose(const struct sm_choice *c, const struct sm_lever *l, const uint8_t *held,
                const float *scores, uint16_t *ids, uint32_t n);
 
+/* Lists of experts: is `id` one of n, and n ids in ascending order, as the pool is told them. */
+bool sm_ids_have(const uint16_t *ids, uint32_t n, uint32_t id);
+void sm_ids_sort(uint16_t *ids, uint32_t n);
+
 #endif

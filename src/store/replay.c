@@ -18,13 +18,6 @@ static struct sm_choice choice_of(const struct sm_trace_data *d, const struct sm
                               l->bias,     d->logits, range};
 }
 
-static bool contains(const uint16_t *ids, uint32_t n, uint16_t id)
-{
-    for (uint32_t i = 0; i < n; i++)
-        if (ids[i] == id) return true;
-    return false;
-}
-
 /* What reading ahead would have done for this use, the pool being what the policy holds. Where no
  * layer is so far before, the token's embedding stood in: that is no prediction of a router. */
 static void look_back(const struct sm_trace_data *d, const struct sm_trace_layer *l, uint32_t t,
@@ -42,7 +35,7 @@ static void look_back(const struct sm_trace_data *d, const struct sm_trace_layer
         for (uint32_t i = 0; i < k && expected[i] != SM_NO_EXPERT; i++) {
             if (held[expected[i]]) continue;
             sum->asked[a]++;
-            sum->foreseen[a] += contains(ids, n, expected[i]);
+            sum->foreseen[a] += sm_ids_have(ids, n, expected[i]);
         }
     }
 }
@@ -60,20 +53,9 @@ static void recall(struct sm_token_memory *m, const struct sm_trace_data *d, uin
         const unsigned twice = had.twice >> i & 1;
         if (held[had.id[i]]) continue;
         sum->recalled[twice]++;
-        sum->recalled_right[twice] += contains(ids, n, had.id[i]);
+        sum->recalled_right[twice] += sm_ids_have(ids, n, had.id[i]);
     }
     sm_token_memory_note(m, token, 0, ids, n);
-}
-
-/* Ascending, as the router hands them to the pool. */
-static void sort_ids(uint16_t *ids, uint32_t n)
-{
-    for (uint32_t i = 1; i < n; i++)
-        for (uint32_t j = i; j > 0 && ids[j - 1] > ids[j]; j--) {
-            const uint16_t id = ids[j];
-            ids[j] = ids[j - 1];
-            ids[j - 1] = id;
-        }
 }
 
 static smol_status run_policy(const struct sm_trace_data *d, const struct sm_trace_layer *l,
@@ -97,7 +79,7 @@ static smol_status run_policy(const struct sm_trace_data *d, const struct sm_tra
         /* a pool with room for all has nothing for levers to look at */
         const uint8_t *held = how->n_slots < n ? p.held : NULL;
         const uint32_t left = sm_choose(&c, &how->lever, held, score, ids, k);
-        sort_ids(ids, left);
+        sm_ids_sort(ids, left); /* as runs tell the pool */
         look_back(d, l, t, p.held, ids, left, sum);
         recall(&memory, d, t, p.held, ids, left, sum);
         if (how->lever.bias_range) sm_policy_add_range(&p, sm_choice_range(&c, score));
@@ -137,7 +119,7 @@ static unsigned touch(struct belady *b, const uint16_t *ids, const uint32_t *aft
         if (b->n_held == b->n_slots) {
             uint32_t worst = NEVER;
             for (uint32_t e = 0; e < b->n_expert; e++)
-                if (b->held[e] && !contains(ids, b->n_used, (uint16_t)e) &&
+                if (b->held[e] && !sm_ids_have(ids, b->n_used, (uint16_t)e) &&
                     (worst == NEVER || b->next[e] > b->next[worst]))
                     worst = e;
             assert(worst != NEVER);

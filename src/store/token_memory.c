@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "store/token_memory.h"
 #include "base/bits.h"
+#include "store/choice.h"
 
 #include <assert.h>
-#include <stdbool.h>
 #include <string.h>
 
 #define WAYS 4u
@@ -107,9 +107,7 @@ void sm_token_memory_note(struct sm_token_memory *m, int32_t token, uint32_t lay
     memset(r, 0, 1 + twice_bytes(m->n_used));
     r[0] = (uint8_t)n;
     for (uint32_t i = 0; i < n; i++) {
-        bool had = false;
-        for (uint32_t j = 0; j < before.n; j++) had = had || before.id[j] == ids[i];
-        if (had) r[1 + i / 8] |= (uint8_t)(1u << i % 8);
+        if (sm_ids_have(before.id, before.n, ids[i])) r[1 + i / 8] |= (uint8_t)(1u << i % 8);
         if (m->id_bytes == 1) to[i] = (uint8_t)ids[i];
         else sm_st16(to + 2 * (size_t)i, ids[i]);
     }
