@@ -13,7 +13,6 @@
 #include "plat/plat.h"
 
 #include <inttypes.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,8 +36,6 @@ struct synth {
     struct sm_gguf_writer *w;
     struct sm_pool *pool;
     struct batch batch[2];
-    struct batch *making, *writing;
-    atomic_uint next_piece;
     uint32_t tensor; /* the next piece's */
     uint64_t block;
     uint64_t written, total;
@@ -46,8 +43,10 @@ struct synth {
     smol_error *err;
 };
 
-static void next_batch(struct synth *s, struct batch *b)
+static unsigned cut(void *arg, unsigned side)
 {
+    struct synth *s = arg;
+    struct batch *b = &s->batch[side];
     b->n = 0;
     while (b->n < PIECES && s->tensor < s->list.n) {
         const struct synth_maker *m = &s->maker[s->tensor];
@@ -61,11 +60,13 @@ static void next_batch(struct synth *s, struct batch *b)
             s->tensor++;
         }
     }
+    return b->n;
 }
 
-static void write_batch(struct synth *s)
+static void write_batch(void *arg, unsigned side)
 {
-    const struct batch *b = s->writing;
+    struct synth *s = arg;
+    const struct batch *b = &s->batch[side];
     for (unsigned i = 0; i < b->n && s->st == SMOL_OK; i++) {
         s->st = sm_gguf_writer_put(s->w, b->bytes + i * PIECE_BYTES, b->piece[i].bytes, s->err);
         s->written += b->piece[i].bytes;
@@ -73,35 +74,21 @@ static void write_batch(struct synth *s)
     sm_progress_show(NULL, "writing", s->written, s->total);
 }
 
-static void work(void *arg, unsigned worker, unsigned n_workers)
+static bool make_piece(void *arg, unsigned side, unsigned item, unsigned worker)
 {
     struct synth *s = arg;
-    (void)n_workers;
-    if (worker == 0) write_batch(s);
-    for (;;) {
-        const unsigned i = atomic_fetch_add(&s->next_piece, 1);
-        if (i >= s->making->n) return;
-        const struct piece *p = &s->making->piece[i];
-        synth_maker_fill(&s->maker[p->tensor], p->first, p->n, s->making->bytes + i * PIECE_BYTES);
-    }
+    struct batch *b = &s->batch[side];
+    const struct piece *p = &b->piece[item];
+    (void)worker;
+    synth_maker_fill(&s->maker[p->tensor], p->first, p->n, b->bytes + item * PIECE_BYTES);
+    return true;
 }
 
-static smol_status write_weights(struct synth *s)
+static bool go_on(void *arg)
 {
-    s->making = &s->batch[0];
-    s->writing = &s->batch[1];
-    next_batch(s, s->making);
-    while (s->making->n || s->writing->n) {
-        atomic_store(&s->next_piece, 0);
-        sm_pool_run(s->pool, work, s);
-        if (s->st != SMOL_OK) return s->st;
-        if (sm_interrupted) return SM_FAIL(s->err, CANCELLED, "stopped");
-        struct batch *written = s->writing;
-        s->writing = s->making;
-        s->making = written;
-        next_batch(s, s->making);
-    }
-    return SMOL_OK;
+    struct synth *s = arg;
+    if (s->st == SMOL_OK && sm_interrupted) s->st = SM_FAIL(s->err, CANCELLED, "stopped");
+    return s->st == SMOL_OK;
 }
 
 static smol_status declare(struct synth *s, const struct synth_settings *set)
@@ -133,7 +120,8 @@ static smol_status make(struct synth *s, const struct synth_shape *shape,
         if (!s->batch[i].bytes) return SM_FAIL(s->err, NOMEM, "no memory for the pieces");
     }
     SM_TRY(sm_gguf_writer_create(s->w, path, s->err));
-    SM_TRY(write_weights(s));
+    sm_pool_batches(s->pool, &(struct sm_batches){cut, make_piece, write_batch, go_on, s});
+    SM_TRY(s->st);
     return sm_gguf_writer_end(s->w, s->err);
 }
 

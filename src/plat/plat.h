@@ -69,6 +69,19 @@ unsigned sm_pool_size(const struct sm_pool *p);
  * allocation. */
 typedef void (*sm_job_fn)(void *arg, unsigned worker, unsigned n_workers);
 void sm_pool_run(struct sm_pool *p, sm_job_fn fn, void *arg);
+/* Work that comes in batches of items and is written in order: while all workers make the items of
+ * one batch, the caller, before it helps them, writes the batch before. Two places, side 0 and 1,
+ * hold batches in turn. */
+struct sm_batches {
+    unsigned (*cut)(void *arg, unsigned side); /* the next batch; its items, 0: no more */
+    /* One item, on any worker; false: this worker makes no more of the batch. */
+    bool (*make)(void *arg, unsigned side, unsigned item, unsigned worker);
+    void (*write)(void *arg, unsigned side); /* worker 0; at first of a batch that was never cut */
+    bool (*go_on)(void *arg);                /* the caller, after each batch; false ends it */
+    void *arg;
+};
+void sm_pool_batches(struct sm_pool *p, const struct sm_batches *b);
+
 /* Stack bytes of each thread that the library starts (compute and reader threads). */
 #define SM_STACK_BYTES ((size_t)256 << 10)
 

@@ -8,7 +8,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdatomic.h>
 #include <string.h>
 
 #define PIECE_BYTES ((uint64_t)256 << 10) /* of either file; a row may be longer */
@@ -44,10 +43,9 @@ struct stream {
     struct sm_gguf_writer *w;
     struct sm_pool *pool;
     unsigned n_threads;
-    struct batch batch[2], *making, *writing;
+    struct batch batch[2];
     struct maker maker[SM_POOL_MAX];
     size_t room, raw_bytes, n_cols; /* of a piece; the longest row */
-    atomic_uint next_piece;
     uint32_t tensor; /* the next piece's */
     uint64_t mat, row, at;
     uint64_t written, total;
@@ -100,13 +98,16 @@ static struct piece next_encoded(struct stream *s, const struct sm_requant_tenso
     return p;
 }
 
-static void next_batch(struct stream *s, struct batch *b)
+static unsigned cut(void *arg, unsigned side)
 {
+    struct stream *s = arg;
+    struct batch *b = &s->batch[side];
     b->n = 0;
     while (b->n < PIECES && s->tensor < s->r->n_tensors) {
         const struct sm_requant_tensor *t = &s->r->tensor[s->tensor];
         b->piece[b->n++] = t->copied ? next_copied(s, t) : next_encoded(s, t);
     }
+    return b->n;
 }
 
 /* ---- making -------------------------------------------------------------------------------- */
@@ -166,9 +167,10 @@ static smol_status make_piece(const struct stream *s, struct maker *m, const str
     return sm_file_read(s->r->file[t->info->file], t->info->at + p->at, out, p->bytes, &m->err);
 }
 
-static void write_batch(struct stream *s)
+static void write_batch(void *arg, unsigned side)
 {
-    const struct batch *b = s->writing;
+    struct stream *s = arg;
+    const struct batch *b = &s->batch[side];
     for (unsigned i = 0; i < b->n && s->st == SMOL_OK; i++) {
         s->st = sm_gguf_writer_put(s->w, b->bytes + i * s->room, b->piece[i].bytes, s->err);
         s->written += b->piece[i].bytes;
@@ -179,49 +181,34 @@ static void write_batch(struct stream *s)
 
 static bool is_cancelled(const struct stream *s) { return s->r->opt.cancel && *s->r->opt.cancel; }
 
-static void work(void *arg, unsigned worker, unsigned n_workers)
+static bool make(void *arg, unsigned side, unsigned item, unsigned worker)
 {
     struct stream *s = arg;
+    struct batch *b = &s->batch[side];
     struct maker *m = &s->maker[worker];
-    (void)n_workers;
-    if (worker == 0) write_batch(s);
-    while (m->st == SMOL_OK && !is_cancelled(s)) {
-        const unsigned i = atomic_fetch_add(&s->next_piece, 1);
-        if (i >= s->making->n) return;
-        m->failed = i;
-        m->st = make_piece(s, m, &s->making->piece[i], s->making->bytes + i * s->room);
-    }
+    if (is_cancelled(s)) return false;
+    m->failed = item;
+    m->st = make_piece(s, m, &b->piece[item], b->bytes + item * s->room);
+    return m->st == SMOL_OK;
 }
 
-/* The first failure in the order of the file, whichever thread met it. */
-static smol_status failure(const struct stream *s)
+/* The first failure in the order of the file, whichever thread met it, is s->st. */
+static bool go_on(void *arg)
 {
+    struct stream *s = arg;
     const struct maker *first = NULL;
-    if (s->st != SMOL_OK) return s->st;
+    if (s->st != SMOL_OK) return false;
     for (unsigned i = 0; i < s->n_threads; i++) {
         const struct maker *m = &s->maker[i];
         if (m->st != SMOL_OK && (!first || m->failed < first->failed)) first = m;
     }
-    if (!first) return is_cancelled(s) ? SM_FAIL(s->err, CANCELLED, "stopped") : SMOL_OK;
-    if (s->err && s->err->code == SMOL_OK) *s->err = first->err;
-    return first->st;
-}
-
-static smol_status run(struct stream *s)
-{
-    s->making = &s->batch[0];
-    s->writing = &s->batch[1];
-    next_batch(s, s->making);
-    while (s->making->n || s->writing->n) {
-        atomic_store(&s->next_piece, 0);
-        sm_pool_run(s->pool, work, s);
-        SM_TRY(failure(s));
-        struct batch *written = s->writing;
-        s->writing = s->making;
-        s->making = written;
-        next_batch(s, s->making);
+    if (first) {
+        s->st = first->st;
+        if (s->err && s->err->code == SMOL_OK) *s->err = first->err;
+    } else if (is_cancelled(s)) {
+        s->st = SM_FAIL(s->err, CANCELLED, "stopped");
     }
-    return SMOL_OK;
+    return s->st == SMOL_OK;
 }
 
 /* ---- memory -------------------------------------------------------------------------------- */
@@ -280,7 +267,10 @@ smol_status sm_requant_stream(const struct sm_requant *r, struct sm_gguf_writer 
     s->n_threads = r->opt.n_threads;
     smol_status st = sm_pool_new(&s->pool, s->n_threads, err);
     if (st == SMOL_OK) st = take_memory(s);
-    if (st == SMOL_OK) st = run(s);
+    if (st == SMOL_OK) {
+        sm_pool_batches(s->pool, &(struct sm_batches){cut, make, write_batch, go_on, s});
+        st = s->st;
+    }
     give_memory(s);
     return st;
 }

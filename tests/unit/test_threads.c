@@ -275,6 +275,77 @@ static void test_threads(void)
     sm_pool_free(NULL);
 }
 
+/* Numbers 0 … total - 1 in batches of up to 7: each is made once and written in order. */
+struct line {
+    unsigned total, cut, n[2], number[2][7], written, end_after, bad;
+    bool in_order, made_first;
+    atomic_uint made[100];
+};
+
+static unsigned line_cut(void *arg, unsigned side)
+{
+    struct line *l = arg;
+    for (l->n[side] = 0; l->n[side] < 7 && l->cut < l->total;)
+        l->number[side][l->n[side]++] = l->cut++;
+    return l->n[side];
+}
+
+static bool line_make(void *arg, unsigned side, unsigned item, unsigned worker)
+{
+    struct line *l = arg;
+    const unsigned number = l->number[side][item];
+    (void)worker;
+    if (number == l->bad) return false;
+    atomic_fetch_add(&l->made[number], 1);
+    return true;
+}
+
+static void line_write(void *arg, unsigned side)
+{
+    struct line *l = arg;
+    for (unsigned i = 0; i < l->n[side]; i++) {
+        l->in_order = l->in_order && l->number[side][i] == l->written;
+        l->made_first = l->made_first && atomic_load(&l->made[l->written]) == 1;
+        l->written++;
+    }
+}
+
+static bool line_go_on(void *arg)
+{
+    struct line *l = arg;
+    return l->written < l->end_after && (l->bad >= l->total || l->cut <= l->bad);
+}
+
+static struct line run_line(struct sm_pool *p, unsigned total, unsigned end_after, unsigned bad)
+{
+    static struct line l;
+    memset(&l, 0, sizeof l);
+    l.total = total;
+    l.end_after = end_after;
+    l.bad = bad;
+    l.in_order = l.made_first = true;
+    sm_pool_batches(p, &(struct sm_batches){line_cut, line_make, line_write, line_go_on, &l});
+    return l;
+}
+
+static void test_batches(void)
+{
+    for (unsigned n = 1; n <= 3; n++) {
+        struct sm_pool *p;
+        if (sm_pool_new(&p, n, NULL) != SMOL_OK) abort();
+        const struct line all = run_line(p, 100, UINT32_MAX, UINT32_MAX),
+                          some = run_line(p, 100, 30, UINT32_MAX),
+                          bad = run_line(p, 100, UINT32_MAX, 50),
+                          none = run_line(p, 0, UINT32_MAX, UINT32_MAX);
+        TAP_OK(all.written == 100 && all.in_order && all.made_first,
+               "%u workers: batches are made once and written in order", n);
+        TAP_OK(some.written == 35 && some.in_order && some.made_first, "and end when told");
+        TAP_OK(bad.written == 49 && bad.in_order && bad.made_first, "a batch that failed is not");
+        TAP_OK(none.written == 0, "no items, no batches");
+        sm_pool_free(p);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const unsigned sizes[] = {1, 2, 3, 4, 8, 64};
@@ -286,6 +357,7 @@ int main(int argc, char **argv)
     test_masks();
     test_unequal_cores();
     test_threads();
+    test_batches();
     const uint64_t t0 = sm_now_ns();
     sm_sleep_ns(3000000);
     TAP_OK(sm_now_ns() - t0 >= 3000000, "sleeps as long as told");
