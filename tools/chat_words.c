@@ -92,7 +92,7 @@ static void word_stats(struct sm_chat *c, const char *arg)
            s.seconds_prompt > 0 ? (double)s.tokens_prompt / s.seconds_prompt : 0.0,
            (unsigned long long)s.tokens_generated,
            s.seconds_decode > 0 ? (double)s.tokens_generated / s.seconds_decode : 0.0);
-    (void)sm_print_prediction(stdout, &s);
+    sm_print_prediction(stdout, &s);
     printf("\nmemory %.1f of %.1f MiB", (double)s.peak_rss_bytes / 1048576.0,
            (double)s.budget_bytes / 1048576.0);
     if (s.expert_uses)
@@ -100,10 +100,8 @@ static void word_stats(struct sm_chat *c, const char *arg)
                s.pool_slots_per_layer, p->n_expert,
                100.0 * (double)s.expert_misses / (double)s.expert_uses,
                s.demand_wait_seconds - s.stream_wait_seconds);
-    if (s.streamed_bytes) putchar('\n');
-    (void)sm_print_streamed(stdout, &s);
-    if (s.draft_proposed) putchar('\n');
-    (void)sm_print_drafts(stdout, &s, false);
+    sm_print_streamed(stdout, "\n", &s);
+    sm_print_drafts(stdout, "\n", &s, false);
     for (unsigned i = 0; i < s.n_loss_levers; i++) printf("\nlossy: %s", s.loss_levers[i]);
     printf("\nseed of the next answer %u%s\n", c->seed + c->n_answers, sm_chat_plain(c));
 }

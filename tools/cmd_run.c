@@ -115,17 +115,14 @@ static void print_summary(const struct sm_options *o, const smol_model *m, const
             (unsigned long long)s.tokens_prompt, s.seconds_prompt,
             (unsigned long long)out->n_tokens,
             s.seconds_decode > 0 ? (double)s.tokens_generated / s.seconds_decode : 0.0);
-    (void)sm_print_prediction(stderr, &s);
+    sm_print_prediction(stderr, &s);
     fprintf(stderr, ", %s", reasons[out->reason]);
     fprintf(stderr, "\nsmol: memory %.1f of %.1f MiB", (double)s.peak_rss_bytes / 1048576.0,
             (double)s.budget_bytes / 1048576.0);
-    if (s.expert_misses) fputs("; ", stderr);
-    (void)sm_print_experts(stderr, &s);
+    sm_print_experts(stderr, "; ", &s);
     if (o->seed < 0 && o->temp > 0) fprintf(stderr, "; seed %u", seed);
-    if (s.streamed_bytes) fputs("\nsmol: ", stderr);
-    (void)sm_print_streamed(stderr, &s);
-    if (s.draft_proposed || drafts) fputs("\nsmol: ", stderr);
-    (void)sm_print_drafts(stderr, &s, drafts);
+    sm_print_streamed(stderr, "\nsmol: ", &s);
+    sm_print_drafts(stderr, "\nsmol: ", &s, drafts);
     if (s.prefetch_issued)
         fprintf(stderr,
                 "\nsmol: looked ahead: %llu experts read early, %llu of them used, %.1f MB for "
