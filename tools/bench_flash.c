@@ -9,6 +9,7 @@
 #include "lib/progress.h"
 
 #include "base/mem.h"
+#include "base/rng.h"
 #include "plat/plat.h"
 #include "store/device_profile.h"
 
@@ -50,13 +51,6 @@ struct job {
     atomic_bool failed;
 };
 
-static uint64_t mix(uint64_t z)
-{
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-
 /* Reads until the time is over; a read that was begun counts whole. */
 static void read_blocks(void *arg)
 {
@@ -73,7 +67,7 @@ static void read_blocks(void *arg)
     for (uint64_t start = sm_now_ns(); start < j->stop_ns;) {
         const uint8_t *data;
         const uint64_t i = atomic_fetch_add(&j->next, 1);
-        const uint64_t at = (j->random ? mix(j->seed + i * 0x9e3779b97f4a7c15u) : j->seed + i) %
+        const uint64_t at = (j->random ? sm_mix64(j->seed + i * SM_MIX64_STEP) : j->seed + i) %
                             n_blocks * j->block;
         if (sm_file_read_direct(j->file, at, j->block, stage, &data, NULL) != SMOL_OK) {
             atomic_store(&j->failed, true);
@@ -90,7 +84,7 @@ static void read_blocks(void *arg)
 static bool run_row(struct sm_file *f, struct row *r, uint64_t seed, uint64_t ns)
 {
     struct job j = {.file = f, .file_bytes = sm_file_size(f), .random = r->random,
-                    .block = r->block, .seed = mix(seed + 1)};
+                    .block = r->block, .seed = sm_mix64(seed + 1)};
     struct sm_thread *t[READERS_MAX] = {NULL};
     const uint64_t start = sm_now_ns();
     j.stop_ns = start + ns;
@@ -192,7 +186,7 @@ static bool print_json(const struct row *row, size_t n, const struct sm_flash_pr
 static bool write_noise(int fd, uint64_t *block)
 {
     for (uint64_t at = 0; at < MADE_BYTES; at += 1024 * KIB) {
-        for (size_t i = 0; i < 1024 * KIB / 8; i++) block[i] = mix(at + i);
+        for (size_t i = 0; i < 1024 * KIB / 8; i++) block[i] = sm_mix64(at + i);
         for (size_t done = 0; done < 1024 * KIB;) { /* the rest of a short write says why */
             const ssize_t n = write(fd, (const char *)block + done, 1024 * KIB - done);
             if (sm_interrupted || (n < 0 && errno != EINTR)) return false;

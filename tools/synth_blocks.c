@@ -5,6 +5,7 @@
 #include "synth.h"
 
 #include "base/bits.h"
+#include "base/rng.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -14,12 +15,10 @@
 
 void synth_rng_seed(struct synth_rng *r, uint64_t seed, uint64_t stream)
 {
-    uint64_t x = seed * 0x9e3779b97f4a7c15u ^ stream * 0xd1342543de82ef95u;
+    uint64_t x = seed * SM_MIX64_STEP ^ stream * 0xd1342543de82ef95u;
     for (int i = 0; i < 4; i++) {
-        uint64_t z = x += 0x9e3779b97f4a7c15u;
-        z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-        z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-        r->s[i] = z ^ z >> 31;
+        x += SM_MIX64_STEP;
+        r->s[i] = sm_mix64(x);
     }
 }
 

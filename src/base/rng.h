@@ -7,6 +7,16 @@
 
 #include <stdint.h>
 
+/* Bits of a counter mixed well: with z growing by SM_MIX64_STEP from number to number, splitmix64
+ * (Steele, Lea, Flood 2014). For made-up data and places, not for sampling. */
+#define SM_MIX64_STEP UINT64_C(0x9e3779b97f4a7c15)
+static inline uint64_t sm_mix64(uint64_t z)
+{
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
 #define SM_RNG_WORDS 624u
 
 struct sm_rng {

@@ -2,6 +2,7 @@
 #include "quant_check.h"
 
 #include "base/fmath.h"
+#include "base/rng.h"
 #include "base/status.h"
 
 #include <stdio.h>
@@ -28,13 +29,11 @@ struct check {
 
 /* ---- a text -------------------------------------------------------------------------------- */
 
-/* splitmix64, as a number in [0, 1). */
+/* A number in [0, 1). */
 static double draw(struct check *k)
 {
-    uint64_t z = k->random += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53;
+    k->random += SM_MIX64_STEP;
+    return (double)(sm_mix64(k->random) >> 11) * 0x1p-53;
 }
 
 static bool is_end(const struct check *k, size_t id)
