@@ -9,9 +9,7 @@
 static uint64_t session_bytes(struct sm_engine *e)
 {
     const struct sm_model *m = e->model;
-    struct sm_arena hold = {0};
-    if (e->n_draft) sm_model_hold_layout(m, &hold, NULL, e->n_draft + 1);
-    return hold.used + sm_engine_scratch_bytes(e, e->plan.chunk) +
+    return sm_engine_hold_bytes(e) + sm_engine_scratch_bytes(e, e->plan.chunk) +
            sm_model_window_bytes(m, e->kv_type, e->plan.ctx) +
            (uint64_t)e->plan.ctx * sm_model_kv_bytes(m, e->kv_type) +
            2 * (uint64_t)sm_model_recur_bytes(m);

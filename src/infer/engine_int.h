@@ -35,6 +35,9 @@ uint64_t sm_engine_scratch_bytes(void *arg, uint32_t chunk);
  * while a->base is NULL. */
 void sm_engine_session_layout(struct sm_engine *e, struct sm_arena *a, uint32_t ctx);
 
+/* Bytes for taking back the batches of drafts; 0 without them. */
+uint64_t sm_engine_hold_bytes(const struct sm_engine *e);
+
 /* ---- engine_drafts.c ------------------------------------------------------------------------- */
 
 /* Bytes of e->plan that it would not have without drafts; logit_rows: rows of logits without

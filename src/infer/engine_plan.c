@@ -49,8 +49,7 @@ uint64_t sm_engine_scratch_bytes(void *arg, uint32_t chunk)
     return a.used;
 }
 
-/* Bytes for taking back batches. */
-static uint64_t hold_bytes(const struct sm_engine *e)
+uint64_t sm_engine_hold_bytes(const struct sm_engine *e)
 {
     struct sm_arena a = {0};
     if (e->n_draft) sm_model_hold_layout(e->model, &a, NULL, e->n_draft + 1);
@@ -107,7 +106,7 @@ static smol_status make_plan(struct sm_engine *e, const smol_params *p, struct s
         {"vocabulary", e->tok ? sm_tok_memory(e->tok) : 0},
         {"keys and values of windows", sm_model_window_bytes(m, e->kv_type, UINT32_MAX)},
         {"recurrent state and a copy", 2 * (uint64_t)sm_model_recur_bytes(m)},
-        {"drafts", hold_bytes(e)},
+        {"drafts", sm_engine_hold_bytes(e)},
         {"sampler", e->sampler_bytes},
         {"sums for calibration", sm_calibration_bytes(e, p->calibrate)},
         {"layer tables",
