@@ -157,14 +157,13 @@ static smol_status with_in(struct check *k, const char *in, smol_error *err)
 static smol_status with_out(struct check *k, const char *out, smol_error *err)
 {
     smol_session *s = NULL;
-    const size_t n_vocab = k->n_vocab;
+    const size_t row_bytes = k->n_vocab * sizeof *k->row;
+    k->row = malloc(row_bytes);
+    if (!k->row) return SM_FAIL(err, NOMEM, "no memory for a row of logits");
+    k->params.caller_bytes += row_bytes; /* OUT's plan counts it */
     smol_status st = open_model(k, out, &s, err);
-    if (st == SMOL_OK) {
-        k->row = malloc(n_vocab * sizeof *k->row);
-        rewind(k->logits);
-        st = k->row ? read_text(k, s, compare_row, err)
-                    : SM_FAIL(err, NOMEM, "no memory for a row of logits");
-    }
+    rewind(k->logits);
+    if (st == SMOL_OK) st = read_text(k, s, compare_row, err);
     close_model(k, s);
     k->c->ppl_out = sm_exp(k->nll / k->c->n);
     k->c->kl = k->kl / k->c->n;
