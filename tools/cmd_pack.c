@@ -8,8 +8,6 @@
 
 #include <inttypes.h>
 
-static double mib(uint64_t bytes) { return (double)bytes / 1048576.0; }
-
 int sm_cmd_pack(const struct sm_options *o, int argc, char **argv)
 {
     struct sm_kern kern;
@@ -32,8 +30,8 @@ int sm_cmd_pack(const struct sm_options *o, int argc, char **argv)
                 r.left_alone ? "nothing was left to do" : "what was left of its source is removed");
         return SM_EXIT_DONE;
     }
-    fprintf(stderr, "smol: packed %.1f MiB into %.1f MiB%s", mib(r.source_bytes), mib(r.out_bytes),
-            r.resumed ? ", after an interruption" : "");
+    fprintf(stderr, "smol: packed %.1f MiB into %.1f MiB%s", sm_mib(r.source_bytes),
+            sm_mib(r.out_bytes), r.resumed ? ", after an interruption" : "");
     if (r.kernel_source_bytes)
         fprintf(stderr, "; weights in kernel layout %+.2f %%",
                 100.0 * ((double)r.kernel_bytes / (double)r.kernel_source_bytes - 1.0));

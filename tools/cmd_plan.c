@@ -12,9 +12,9 @@ static const char *const draft_names[] = {"off", "lookup", "mtp", "auto"};
 static void print_experts(const smol_plan *p)
 {
     printf(", %u of them with %u experts of %.2f", p->n_pool, p->n_expert,
-           (double)p->expert_bytes / 1048576.0);
+           sm_mib(p->expert_bytes));
     if (p->expert_bytes_most > p->expert_bytes)
-        printf(" to %.2f", (double)p->expert_bytes_most / 1048576.0);
+        printf(" to %.2f", sm_mib(p->expert_bytes_most));
     printf(" MiB, %u used per token", p->n_used);
 }
 
@@ -33,7 +33,7 @@ static void print_drafts(const smol_plan *p, int asked)
     if (p->draft != SMOL_DRAFT_OFF)
         printf("drafts     %s, up to %u tokens at once, %.1f MiB; what they bring is measured "
                "while running\n",
-               draft_names[p->draft], p->draft_most, (double)p->draft_bytes / 1048576.0);
+               draft_names[p->draft], p->draft_most, sm_mib(p->draft_bytes));
     else if (asked != SM_OPT_DRAFT_OFF)
         printf("drafts     none: they would take memory from the experts\n");
 }
@@ -54,9 +54,9 @@ static void print_text(const struct sm_options *o, const smol_plan *p, const cha
         print_experts(p);
     printf("\n\n");
     for (unsigned i = 0; i < p->n_items; i++)
-        printf("  %-31s %9.1f MiB\n", p->items[i].what, (double)p->items[i].bytes / 1048576.0);
-    printf("  %-31s %9.1f MiB of %.1f\n\n", "together", (double)p->total_bytes / 1048576.0,
-           (double)p->budget_bytes / 1048576.0);
+        printf("  %-31s %9.1f MiB\n", p->items[i].what, sm_mib(p->items[i].bytes));
+    printf("  %-31s %9.1f MiB of %.1f\n\n", "together", sm_mib(p->total_bytes),
+           sm_mib(p->budget_bytes));
     printf("context    %u of %u tokens, %.1f KiB each\n", p->ctx, p->ctx_model,
            (double)p->kv_bytes_per_token / 1024.0);
     printf("prompt     waves of %u tokens\n", p->chunk);
@@ -70,7 +70,7 @@ static void print_text(const struct sm_options *o, const smol_plan *p, const cha
     printf("threads    %u compute, %u read\n", p->threads, p->readers);
     if (p->predicted_tok_s > 0)
         print_prediction(p);
-    printf("smallest   %.1f MiB would do\n", (double)p->needed_bytes / 1048576.0 + 0.05); /* up */
+    printf("smallest   %.1f MiB would do\n", sm_mib(p->needed_bytes) + 0.05); /* up */
     if (p->note[0]) printf("note       %s\n", p->note);
 }
 

@@ -12,8 +12,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-static double mib(uint64_t bytes) { return (double)bytes / 1048576.0; }
-
 /* ---- before: what should be known ----------------------------------------------------------- */
 
 static void warn_of_format(const struct sm_requant_options *ro, uint32_t type)
@@ -70,13 +68,14 @@ static void print_summary(const char *in, const char *out, const struct sm_requa
     fprintf(stderr,
             "smol: %s: %.1f MiB, %.3f bits per weight\nsmol: %s: %.1f MiB, %.3f bits per weight, "
             "in %.1f s\n",
-            in, mib(r->in_file_bytes), 8.0 * (double)r->in_bytes / n, out, mib(r->out_file_bytes),
-            8.0 * (double)r->out_bytes / n, seconds);
+            in, sm_mib(r->in_file_bytes), 8.0 * (double)r->in_bytes / n, out,
+            sm_mib(r->out_file_bytes), 8.0 * (double)r->out_bytes / n, seconds);
     for (uint32_t i = 0; i < SM_TYPE_COUNT; i++) {
         const struct sm_requant_tally *t = &r->type[i];
         if (t->n_tensors)
             fprintf(stderr, "smol: %-7s %5" PRIu64 " tensors %9.1f MiB %5.1f %% of the weights\n",
-                    sm_type_name(i), t->n_tensors, mib(t->bytes), 100.0 * (double)t->n_weights / n);
+                    sm_type_name(i), t->n_tensors, sm_mib(t->bytes),
+                    100.0 * (double)t->n_weights / n);
     }
     print_kind(r, SM_MIX_HEAD, "of the embedding and the head kept more bits");
     print_kind(r, SM_MIX_DRAFT, "of blocks that draft kept 8 bits, for drafts that are right");

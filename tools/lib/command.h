@@ -33,6 +33,8 @@ struct sm_command {
     const char *missing; /* what is missing when there are too few arguments: "no model given" */
 };
 
+static inline double sm_mib(uint64_t bytes) { return (double)bytes / 1048576.0; }
+
 /* Print "smol: <message>" (with the byte offset where the error has one) on stderr and return the
  * exit code that belongs to it: 3 for NOMEM, 2 for ARG, 130 for CANCELLED, else 1. */
 int sm_report(const smol_error *err);
